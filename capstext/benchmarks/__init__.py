@@ -1,0 +1,1 @@
+"""Measurements: functions that return rows; the command line prints them."""

@@ -1,0 +1,170 @@
+"""Capsule layers over sequences: features in, capsules, activations and a mask out; routing is handed in."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from capstext.routing import VOTES, Routed, Routing
+from capstext.routing.squash import length, squash_by_name
+
+
+class CapsuleSequence(NamedTuple):
+    """C capsules at each of P positions; poses and activations are exactly 0 where the mask is False."""
+
+    poses: Float[Tensor, "B P C d"]
+    activation: Float[Tensor, "B P C"]
+    mask: Bool[Tensor, "B P"]
+
+    def flat(self) -> Routed:
+        """All capsules of a text in a row: poses [B, P*C, d], activation [B, P*C]."""
+        return Routed(self.poses.flatten(1, 2), self.activation.flatten(1, 2))
+
+
+class PrimaryCapsules1d(nn.Module):
+    """Features of each position become capsules. Zhao et al. 2018, section 2.2."""
+
+    def __init__(self, *, features: int, capsules: int, dim: int, squash: str = "sabour") -> None:
+        super().__init__()
+        self.capsules, self.dim = capsules, dim
+        self.squash = squash_by_name(squash)
+        self.linear = nn.Linear(features, capsules * dim)
+        nn.init.normal_(self.linear.weight, std=1 / math.sqrt(dim))
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, features: Float[Tensor, "B P F"], mask: Bool[Tensor, "B P"]) -> CapsuleSequence:
+        with torch.autocast(features.device.type, enabled=False):
+            poses = self.linear(features.float()).unflatten(-1, (self.capsules, self.dim))
+            poses = self.squash(poses) * mask[:, :, None, None]
+            return CapsuleSequence(poses, length(poses), mask)
+
+
+class ConvolutionalCapsules1d(nn.Module):
+    """Route the capsules of each window of positions to new capsules. Zhao et al. 2018, section 2.3.
+
+    A window counts where all its positions are real; a text shorter than the window has its first window.
+    """
+
+    def __init__(
+        self,
+        *,
+        in_capsules: int,
+        in_dim: int,
+        out_capsules: int,
+        out_dim: int,
+        window: int,
+        routing: Routing,
+        weights: str = "shared",
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.window, self.routing = window, routing
+        self.route = _Route(
+            children=window * in_capsules,
+            in_dim=in_dim,
+            parents=out_capsules,
+            out_dim=out_dim,
+            routing=routing,
+            weights=weights,
+            bias=bias,
+        )
+
+    def forward(self, capsules: CapsuleSequence) -> CapsuleSequence:
+        poses, activation, mask = capsules
+        short = self.window - mask.shape[1]
+        if short > 0:
+            poses = functional.pad(poses, (0, 0, 0, 0, 0, short))
+            activation = functional.pad(activation, (0, 0, 0, short))
+            mask = functional.pad(mask, (0, short))
+        real = mask.unfold(1, self.window, 1)
+        whole = real.all(dim=-1)
+        short_text = real[:, 0].any(dim=-1) & ~whole.any(dim=-1)
+        valid = torch.cat([whole[:, :1] | short_text[:, None], whole[:, 1:]], dim=1)
+        children = _windows(poses, self.window)
+        activations = _windows(activation.unsqueeze(-1), self.window).squeeze(-1)
+        routed = self.route(children, activations)
+        shown = valid.unsqueeze(-1)
+        return CapsuleSequence(routed.poses * shown.unsqueeze(-1), routed.activation * shown, valid)
+
+
+class ClassCapsules(nn.Module):
+    """Route all capsules of a text to one capsule a class. Zhao et al. 2018, section 2.4."""
+
+    def __init__(
+        self,
+        *,
+        in_dim: int,
+        classes: int,
+        out_dim: int,
+        routing: Routing,
+        children: int = 1024,
+        weights: str = "shared",
+        bias: bool = False,
+    ) -> None:
+        """`children`: how many to expect (for the initial scale), or how many there are (full weights)."""
+        super().__init__()
+        self.route = _Route(
+            children=children,
+            in_dim=in_dim,
+            parents=classes,
+            out_dim=out_dim,
+            routing=routing,
+            weights=weights,
+            bias=bias,
+        )
+
+    def forward(
+        self,
+        children: Float[Tensor, "B I d"],
+        activation: Float[Tensor, "B I"] | None = None,
+        record: list[Tensor] | None = None,
+    ) -> Routed:
+        return self.route(children, activation, record)
+
+
+class _Route(nn.Module):
+    """The weights of the votes and what the routing learns; a bias is one more input of value 1."""
+
+    def __init__(
+        self,
+        *,
+        children: int,
+        in_dim: int,
+        parents: int,
+        out_dim: int,
+        routing: Routing,
+        weights: str,
+        bias: bool,
+    ) -> None:
+        super().__init__()
+        if weights not in VOTES:
+            raise ValueError(f"unknown weights {weights!r}; choose from: {', '.join(VOTES)}")
+        self.votes, self.routing = VOTES[weights], routing
+        # Uniform couplings 1/J of I children of length 1 in random directions: parents of length about 1.
+        deviation = parents / math.sqrt(children * out_dim)
+        shape = (parents, in_dim, out_dim) if weights == "shared" else (children, parents, in_dim, out_dim)
+        self.weights = nn.Parameter(torch.randn(shape) * deviation)
+        self.bias = nn.Parameter(torch.zeros(*shape[:-2], 1, out_dim)) if bias else None
+        self.learned = routing.learned(parents)
+
+    def forward(
+        self,
+        children: Float[Tensor, "*lead I d"],
+        activation: Float[Tensor, "*lead I"] | None,
+        record: list[Tensor] | None = None,
+    ) -> Routed:
+        weights = self.weights
+        if self.bias is not None:
+            weights = torch.cat([weights, self.bias], dim=-2)
+            children = functional.pad(children, (0, 1), value=1.0)
+        votes = self.votes(children=children, weights=weights, activation=activation)
+        return self.routing(votes, training=self.training, learned=self.learned, record=record)
+
+
+def _windows(sequence: Float[Tensor, "B P C d"], window: int) -> Float[Tensor, "B Q KC d"]:
+    """The capsules of every `window` positions in a row, as one child list a window."""
+    positions = sequence.shape[1] - window + 1
+    return torch.cat([sequence[:, k : k + positions] for k in range(window)], dim=2)

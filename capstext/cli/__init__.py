@@ -1,0 +1,72 @@
+"""The command line: one file a command. Results go to stdout, everything else to stderr."""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from capstext.cli import bench, classify, data, evaluate, train
+from capstext.errors import CapstextError
+from capstext.version import VERSION
+
+app = typer.Typer(
+    name="capstext",
+    help="Text classification with capsule networks.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (train, evaluate, classify, data, bench):
+    command.register(app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"capstext {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Text classification with capsule networks.
+
+    capstext train --data reviews.csv --out runs/reviews     from your own texts to a model
+
+    capstext classify runs/reviews new.txt                   one class a line
+
+    capstext evaluate runs/reviews --data held-out.csv       how good it is
+    """
+
+
+def main() -> None:
+    """Run the command; a mistake of the user's is one line and an exit code, never a traceback."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app()
+    except CapstextError as error:
+        _end(f"capstext: {error}", error.exit_code)
+    except KeyboardInterrupt:
+        _end("capstext: interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _end(f"capstext: {where}{error.strerror or error}", 1)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _end(message: str, code: int) -> None:
+    print(message, file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,95 @@
+"""`capstext evaluate`: how good a trained model is on labelled texts."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from capstext.cli.progress import Progress
+from capstext.cli.train import summary
+from capstext.errors import UsageError
+
+EPILOG = """Examples:
+
+capstext evaluate runs/demo                                   the test rows of the data it was trained on
+
+capstext evaluate runs/demo --data held-out.csv --json
+
+capstext evaluate runs/reuters --data reuters_transfer --split test_multilabel --threshold 0.4
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=EPILOG)(evaluate)
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    data: Annotated[
+        str | None, typer.Option(help="Labelled texts, or a known name  [default: the data of the run]")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Which rows  [default: test, or all of a file]")] = None,
+    threshold: Annotated[float, typer.Option(help="Score from which a label holds (several labels).")] = 0.5,
+    text_column: Annotated[str | None, typer.Option(help="Column of the texts  [default: guessed]")] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Column of the classes  [default: guessed]")
+    ] = None,
+    errors: Annotated[str, typer.Option(help="Bytes that are not UTF-8: strict or replace.")] = "strict",
+    skip_bad: Annotated[
+        bool, typer.Option(help="Pass over rows that cannot be read, and count them.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="All scores as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Nothing but results and errors.")] = False,
+) -> None:
+    """Score a model: accuracy, precision, recall and F1, a class at a time, confusion, calibration."""
+    if not 0 <= threshold <= 1:
+        raise UsageError(f"--threshold {threshold}: outside 0 to 1")
+    from capstext import runs
+
+    loaded = runs.load(run)
+    from capstext import preparation
+    from capstext.evaluation import log_odds, score, targets
+    from capstext.tokenizers import padding_id
+
+    progress = Progress(quiet=quiet)
+    corpus, split = preparation.held_out(
+        loaded,
+        data=data,
+        split=split,
+        text_column=text_column,
+        label_column=label_column,
+        errors=errors,
+        skip_bad=skip_bad,
+        say=progress.say,
+    )
+    rows = preparation.tokenised(
+        corpus.splits[split], loaded.tokenizer, max_length=loaded.config.tokens.max_length
+    )
+    raw = log_odds(loaded.model, rows, padding_id=padding_id(loaded.tokenizer))
+    truth = targets(rows, classes=len(corpus.classes))
+    found = score(raw, truth, model=loaded.model, corpus=corpus, threshold=threshold)
+    if as_json:
+        typer.echo(
+            json.dumps({"run": str(run), "data": corpus.name, "split": split, **found}, ensure_ascii=False)
+        )
+    else:
+        typer.echo(_table(f"{corpus.name}, {split}", found))
+
+
+def _table(name: str, scores: dict[str, Any]) -> str:
+    width = max(5, *(len(label) for label in scores["per_class"]))
+    lines = [summary(name, scores), "", f"{'class':<{width}}  precision  recall     f1  examples"]
+    for label, row in scores["per_class"].items():
+        cells = (_cell(row["precision"], 9), _cell(row["recall"], 6), _cell(row["f1"], 5))
+        lines.append(f"{label:<{width}}  {'  '.join(cells)}  {row['support']:>8,}")
+    if not scores["multi_label"] and len(scores["per_class"]) <= 20:
+        lines += ["", "confusion (a row for each true class, a column for each prediction)"]
+        cell = max(len(f"{count:,}") for row in scores["confusion"] for count in row)
+        for label, row in zip(scores["per_class"], scores["confusion"], strict=True):
+            lines.append(f"{label:<{width}}  {'  '.join(f'{count:>{cell},}' for count in row)}")
+    return "\n".join(lines)
+
+
+def _cell(value: float | None, width: int) -> str:
+    return f"{'n/a' if value is None else f'{100 * value:.1f}':>{width}}"

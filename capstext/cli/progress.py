@@ -1,0 +1,51 @@
+"""Progress on stderr: a bar with the time left on a terminal, a line an epoch elsewhere."""
+
+import sys
+from typing import Any
+
+import typer
+
+
+class Progress:
+    """What a training tells while it runs."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet = quiet
+        self.bar: Any = None
+        self.loss: float | None = None
+
+    def say(self, message: str) -> None:
+        if not self.quiet:
+            self._write(message)
+
+    def warn(self, message: str) -> None:
+        self._write(f"capstext: {message}")
+
+    def report(self, step: int, steps: int, facts: dict[str, float]) -> None:
+        """One step is done; `facts` may hold the loss, or the scores of an epoch."""
+        if self.quiet:
+            return
+        self.loss = facts.get("loss", self.loss)
+        if self.bar is None:
+            from tqdm import tqdm
+
+            self.bar = tqdm(
+                total=steps, initial=step, unit="step", desc="training", disable=not sys.stderr.isatty()
+            )
+        self.bar.update(step - self.bar.n)
+        if "loss" in facts:
+            self.bar.set_postfix(loss=f"{facts['loss']:.3f}")
+        if "score" in facts:
+            loss = "" if self.loss is None else f", loss {self.loss:.3f}"
+            self._write(f"epoch {facts['epoch']:g}: validation {100 * facts['score']:.2f} %{loss}")
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+    def _write(self, message: str) -> None:
+        if self.bar is not None and not self.bar.disable:
+            self.bar.write(message, file=sys.stderr)
+        else:
+            typer.echo(message, err=True)

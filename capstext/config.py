@@ -1,0 +1,307 @@
+"""One run's settings: frozen, typed, strict. A YAML file and `--set a.b=c` go in, a Config comes out.
+
+The sections model, routing and loss hold a name and that name's own options: the keyword-only arguments of
+the function behind the name are its settings, so a new model or routing needs no line here.
+"""
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from capstext.errors import CapstextError, UsageError, did_you_mean
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which texts: a known name, a file, a folder or a hub id, and how they are split."""
+
+    name: str = "mr"
+    text_column: str | None = None
+    label_column: str | None = None
+    train_split: str = "train"
+    validation: float = 0.1
+    fold: int | None = None
+    folds: int = 10
+
+
+@dataclass(frozen=True)
+class TokensConfig:
+    """How texts become ids."""
+
+    kind: Literal["word", "sentencepiece", "huggingface"] = "word"
+    source: str | None = None
+    revision: str | None = None
+    lowercase: bool = True
+    min_count: int = 1
+    vocabulary: int = 50_000
+    extra_words: int = 30_000
+    max_length: int = 512
+
+
+@dataclass(frozen=True)
+class EmbeddingsConfig:
+    """How ids become vectors: Kim (2014)'s four modes of word vectors, or a transformer's outputs."""
+
+    mode: Literal["random", "static", "non-static", "multichannel", "frozen", "fine-tuned"] = "non-static"
+    vectors: str | None = None
+    encoder: str | None = None
+    revision: str | None = None
+    dim: int = 100
+    dropout: float = 0.2
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How the weights are found."""
+
+    epochs: int = 10
+    batch_size: int = 50
+    learning_rate: float = 1e-3
+    encoder_learning_rate: float = 5e-5
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "cosine"
+    warmup: float = 0.05
+    clip: float = 1.0
+    patience: int = 3
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    checkpoint_steps: int = 500
+    tensorboard: bool = False
+
+
+@dataclass(frozen=True)
+class Named:
+    """A name and the options of what it names."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of a run."""
+
+    data: DataConfig = DataConfig()
+    tokens: TokensConfig = TokensConfig()
+    embeddings: EmbeddingsConfig = EmbeddingsConfig()
+    model: Named = Named("capsule-b")
+    routing: Named = Named("dynamic")
+    loss: Named = Named("margin")
+    training: TrainingConfig = TrainingConfig()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as YAML and JSON hold them; `parse` reads them back."""
+        return {section.name: _plain(getattr(self, section.name)) for section in dataclasses.fields(self)}
+
+
+def load(path: Path | None, *, overrides: Sequence[str] = ()) -> Config:
+    """Read a config file, then apply `--set section.key=value`."""
+    settings: dict[str, Any] = {}
+    if path is not None:
+        settings = _read_yaml(path)
+        _refuse_paths_that_leave(settings, path)
+    for override in overrides:
+        _apply(settings, override)
+    return parse(settings)
+
+
+def parse(settings: Mapping[str, Any]) -> Config:
+    """Check every key and type."""
+    sections = {section.name: section for section in dataclasses.fields(Config)}
+    values = {}
+    for name, given in settings.items():
+        if name not in sections:
+            raise UsageError(f"unknown setting {name}; {did_you_mean(str(name), sections)}")
+        values[name] = _section(name, given, sections[name].default)
+    config = Config(**values)
+    _check_ranges(config)
+    return config
+
+
+def arguments(section: str, function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """`given`, checked and converted by the keyword-only arguments of `function` that have a default."""
+    defined = function.func if isinstance(function, partial) else function
+    hints = get_type_hints(defined.__init__ if inspect.isclass(defined) else defined)
+    known = {
+        name: hints[name]
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
+    }
+    return _checked(section, given, known)
+
+
+def _section(name: str, given: Any, default: Any) -> Any:
+    if isinstance(default, Named) and isinstance(given, str):
+        given = {"name": given}
+    if given is None:
+        given = {}
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{name}: expected a section of settings, found {given!r}")
+    if isinstance(default, Named):
+        options = dict(given)
+        chosen = options.pop("name", default.name)
+        return Named(str(chosen), options)
+    return type(default)(**_checked(name, given, get_type_hints(type(default))))
+
+
+def _checked(section: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    values = {}
+    for key, value in given.items():
+        if key not in known:
+            near = did_you_mean(str(key), known).replace("did you mean ", f"did you mean {section}.")
+            raise UsageError(f"unknown setting {section}.{key}; {near}")
+        values[key] = _convert(f"{section}.{key}", value, known[key])
+    return values
+
+
+def _convert(key: str, value: Any, kind: Any) -> Any:
+    """A value as its type wants it: YAML reads 1e-3 as a string and 1 as an int where a float is meant."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in inner:
+            return None
+        return _convert(key, value, next(option for option in inner if option is not type(None)))
+    if origin is Literal:
+        if value in inner:
+            return value
+        raise UsageError(
+            f"{key}: {value!r} is none of its values; {did_you_mean(str(value), map(str, inner))}"
+        )
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_convert(key, item, inner[0]) for item in value)
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind is float and not isinstance(value, bool):
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            pass
+    if kind is str and isinstance(value, str):
+        return value
+    name = getattr(kind, "__name__", None) if origin is None else str(kind)
+    raise UsageError(f"{key}: expected {name}, found {value!r}")
+
+
+def _check_ranges(config: Config) -> None:
+    bounds: dict[str, tuple[float, float]] = {
+        "data.validation": (0.0, 0.9),
+        "data.folds": (2, 1000),
+        "tokens.min_count": (1, float("inf")),
+        "tokens.vocabulary": (4, float("inf")),
+        "tokens.extra_words": (0, float("inf")),
+        "tokens.max_length": (1, float("inf")),
+        "embeddings.dim": (1, float("inf")),
+        "embeddings.dropout": (0.0, 0.95),
+        "training.epochs": (1, float("inf")),
+        "training.batch_size": (1, float("inf")),
+        "training.learning_rate": (1e-12, 1e3),
+        "training.encoder_learning_rate": (0.0, 1e3),
+        "training.weight_decay": (0.0, 1e3),
+        "training.warmup": (0.0, 0.99),
+        "training.clip": (1e-6, float("inf")),
+        "training.patience": (1, float("inf")),
+        "training.seed": (0, 2**32 - 1),
+        "training.checkpoint_steps": (1, float("inf")),
+    }
+    for key, (low, high) in bounds.items():
+        section, name = key.split(".")
+        value = getattr(getattr(config, section), name)
+        if not low <= value <= high:
+            raise UsageError(f"{key}: {value} is outside {low:g} to {high:g}")
+    fold = config.data.fold
+    if fold is not None and not 0 <= fold < config.data.folds:
+        raise UsageError(f"data.fold: {fold} is outside 0 to {config.data.folds - 1} (data.folds - 1)")
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML that refuses a key given twice."""
+
+
+def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key} stands twice", key_node.start_mark
+            )
+        seen.add(key)
+    return loader.construct_mapping(node)
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        settings = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_StrictLoader)
+    except FileNotFoundError:
+        raise CapstextError(f"{path}: no such config file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CapstextError(f"{path}: cannot be read: {error}") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UsageError(f"{path}:{line}: not valid YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if settings is None:
+        return {}
+    if not isinstance(settings, dict):
+        raise UsageError(f"{path}: expected sections such as data and model, found {settings!r}")
+    return settings
+
+
+def _refuse_paths_that_leave(settings: Mapping[str, Any], path: Path) -> None:
+    """A config from elsewhere must not reach for files outside its own folder."""
+    folder = path.resolve().parent
+    for section, key in (
+        ("data", "name"),
+        ("tokens", "source"),
+        ("embeddings", "vectors"),
+        ("embeddings", "encoder"),
+    ):
+        given = settings.get(section)
+        value = given.get(key) if isinstance(given, Mapping) else None
+        if not isinstance(value, str) or not (Path(value).is_absolute() or ".." in Path(value).parts):
+            continue
+        if not (folder / value).resolve().is_relative_to(folder):
+            raise UsageError(
+                f"{path}: {section}.{key} leaves the config's folder: {value}; "
+                f"give such a path on the command line: --set {section}.{key}={value}"
+            )
+
+
+def _apply(settings: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    section, dot, name = key.strip().partition(".")
+    if not equals or not section:
+        raise UsageError(f"--set {override}: expected section.key=value")
+    try:
+        value = yaml.load(text, Loader=_StrictLoader)
+    except yaml.YAMLError:
+        value = text
+    if not dot:
+        settings[section] = value
+        return
+    current = settings.get(section)
+    if isinstance(current, str):
+        current = {"name": current}
+    settings[section] = {**(current or {}), name: value}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Named):
+        return {"name": value.name, **{key: _plain(option) for key, option in value.options.items()}}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    return list(value) if isinstance(value, tuple) else value

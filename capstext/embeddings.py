@@ -1,0 +1,144 @@
+"""Ids and mask [batch, length] become vectors [batch, length, dim], exactly zero where the mask is False."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+MODES = ("random", "static", "non-static", "multichannel")
+
+
+class Embedding(nn.Module):
+    """What networks ask of any embedding: the size of its vectors."""
+
+    dim: int
+
+
+class WordEmbedding(Embedding):
+    """Word vectors in one of four modes (Kim 2014, section 3.1); two channels stand side by side.
+
+    Ids below `trained_words` are trained, unless the mode is static; later ones are words that the training
+    texts lack, and keep their vectors. Without `vectors` a mode other than random waits for a state_dict.
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: str,
+        words: int,
+        dim: int,
+        trained_words: int,
+        vectors: Tensor | None = None,
+        padding_id: int = 0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if mode not in MODES:
+            raise ValueError(f"unknown mode {mode!r}; choose from: {', '.join(MODES)}")
+        if not 0 <= padding_id < trained_words <= words:
+            raise ValueError(
+                f"need padding_id < trained_words <= words, found {padding_id}, {trained_words}, {words}"
+            )
+        if vectors is not None and (mode == "random" or vectors.shape != (words, dim)):
+            raise ValueError(
+                f"mode {mode} with {words} words of {dim} does not fit vectors {list(vectors.shape)}"
+            )
+        self.mode, self.words, self.word_dim, self.trained_words, self.padding_id = (
+            mode,
+            words,
+            dim,
+            trained_words,
+            padding_id,
+        )
+        self.dim = 2 * dim if mode == "multichannel" else dim
+        if vectors is None:
+            vectors = (
+                torch.empty(words, dim).uniform_(-0.25, 0.25) if mode == "random" else torch.zeros(words, dim)
+            )
+        vectors = vectors.detach().clone()
+        vectors[padding_id] = 0
+        self.trained = None if mode == "static" else nn.Parameter(vectors[:trained_words].clone())
+        self.fixed: Tensor
+        self.register_buffer("fixed", vectors[self._first_fixed :].clone())
+        self.dropout = nn.Dropout(dropout)
+
+    @property
+    def _first_fixed(self) -> int:
+        return 0 if self.mode in ("static", "multichannel") else self.trained_words
+
+    def forward(
+        self, ids: Int[Tensor, "batch length"], mask: Bool[Tensor, "batch length"]
+    ) -> Float[Tensor, "batch length dim"]:
+        channels = {
+            "random": self._trained,
+            "static": self._static,
+            "non-static": self._trained,
+            "multichannel": lambda ids: torch.cat([self._static(ids), self._trained(ids)], dim=-1),
+        }
+        embedded = channels[self.mode](ids)
+        return self.dropout(embedded.masked_fill(~mask.unsqueeze(-1), 0.0))
+
+    def _static(self, ids: Tensor) -> Tensor:
+        return functional.embedding(ids, self.fixed)
+
+    def _trained(self, ids: Tensor) -> Tensor:
+        trained, last = self.trained, self.trained_words - 1
+        assert trained is not None
+        vectors = functional.embedding(ids.clamp(max=last), trained, padding_idx=self.padding_id)
+        if self.trained_words == self.words:
+            return vectors
+        fixed = functional.embedding((ids - self._first_fixed).clamp(min=0), self.fixed)
+        return torch.where((ids > last).unsqueeze(-1), fixed, vectors)
+
+
+def initial_vectors(
+    matrix: Float[Tensor, "words dim"], found: Bool[Tensor, " words"], *, unknown_id: int = 1, seed: int
+) -> Float[Tensor, "words dim"]:
+    """Fill rows without a vector: uniform, with the variance of the others (Kim 2014, section 3.3).
+
+    The unknown word, which Kim has not, gets the mean of the others.
+    """
+    if not found.any():
+        raise ValueError("no word has a vector")
+    known = matrix[found]
+    bound = float((3 * known.var(unbiased=False)).sqrt())
+    random = torch.empty_like(matrix).uniform_(-bound, bound, generator=torch.Generator().manual_seed(seed))
+    filled = torch.where(found.unsqueeze(-1), matrix, random)
+    if not found[unknown_id]:
+        filled[unknown_id] = known.mean(dim=0)
+    return filled
+
+
+def describe(embedding: nn.Module) -> dict[str, Any]:
+    """All that `empty` needs, as JSON holds it."""
+    if isinstance(embedding, WordEmbedding):
+        return {
+            "kind": "words",
+            "mode": embedding.mode,
+            "words": embedding.words,
+            "dim": embedding.word_dim,
+            "trained_words": embedding.trained_words,
+            "padding_id": embedding.padding_id,
+            "dropout": embedding.dropout.p,
+        }
+    from capstext.encoders import TransformerEmbedding
+
+    if isinstance(embedding, TransformerEmbedding):
+        return {"kind": "transformer", **embedding.description()}
+    raise ValueError(f"no description for an embedding of type {type(embedding).__name__}")
+
+
+def empty(description: Mapping[str, Any]) -> Embedding:
+    """The embedding in shape, to be filled from a state_dict."""
+    settings = dict(description)
+    kind = settings.pop("kind", None)
+    if kind == "words":
+        return WordEmbedding(**settings)
+    if kind == "transformer":
+        from capstext.encoders import TransformerEmbedding
+
+        return TransformerEmbedding(**settings)
+    raise ValueError(f"unknown kind of embedding {kind!r}; choose from: words, transformer")

@@ -1,0 +1,56 @@
+"""A model's log-odds for many tokenised rows, and what they are worth."""
+
+from typing import Any
+
+import datasets
+import torch
+from torch import Tensor
+
+from capstext import metrics
+from capstext.batching import batches_by_length, multi_hot, pad
+from capstext.models.text import TextModel
+from capstext.sources import Corpus
+
+TOKENS_IN_BATCH = 8192
+
+
+def log_odds(model: TextModel, rows: datasets.Dataset, *, padding_id: int) -> Tensor:
+    """Log-odds [rows, classes] as the network gives them, in the order of the rows."""
+    device = next(model.parameters()).device
+    lengths = rows["length"][:]
+    scores: list[Tensor] = [torch.empty(0)] * len(rows)
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        for batch in batches_by_length(lengths, tokens=TOKENS_IN_BATCH):
+            ids, mask = pad(rows[batch]["ids"], padding_id=padding_id)
+            for row, score in zip(batch, model(ids.to(device), mask.to(device)).float().cpu(), strict=True):
+                scores[row] = score
+    model.train(was_training)
+    return torch.stack(scores)
+
+
+def targets(rows: datasets.Dataset, *, classes: int) -> Tensor:
+    return multi_hot(rows["labels"][:], classes=classes)
+
+
+def score(
+    raw: Tensor, truth: Tensor, *, model: TextModel, corpus: Corpus, threshold: float = 0.5
+) -> dict[str, Any]:
+    """All metrics, after calibration; rows with other than one label are scored as multi-label."""
+    several = corpus.multi_label or bool((truth.sum(dim=-1) != 1).any())
+    calibrated = model.calibration(raw.to(model.calibration.scale.device)).cpu()
+    return metrics.evaluate(
+        # a single-label model's lengths are judged as they are: its calibration is for the softmax
+        (calibrated if corpus.multi_label == several else raw).numpy(),
+        truth.numpy(),
+        classes=corpus.classes,
+        multi_label=several,
+        threshold=threshold,
+    )
+
+
+def chosen_score(scores: dict[str, Any]) -> float:
+    """The number that decides which epoch is best: accuracy, or micro-F1 where texts have several labels."""
+    value = scores["micro"]["f1"] if scores["multi_label"] else scores["accuracy"]
+    return float(value or 0.0)

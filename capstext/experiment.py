@@ -1,0 +1,150 @@
+"""One run, whole: train, calibrate, test, save. What `capstext train` does, and every comparison."""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capstext import cards, evaluation, runs, training
+from capstext.errors import CapstextError
+from capstext.losses import loss_by_name
+from capstext.preparation import Prepared
+from capstext.tokenizers import padding_id
+
+CHECKPOINTS = "checkpoints"
+LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a training leaves; `stopped_by` is the signal that ended it early, `diverged` why it broke off."""
+
+    metrics: dict[str, Any]
+    stopped_by: int | None = None
+    diverged: str | None = None
+
+
+def train(
+    prepared: Prepared,
+    folder: Path,
+    *,
+    resume: bool = False,
+    command: str,
+    report: training.Report = lambda step, steps, facts: None,
+    warn: Callable[[str], None] = lambda message: None,
+) -> Finished:
+    """Train into `folder`. A run that is complete there is read, not repeated."""
+    refuse_taken(folder, resume=resume)
+    if (folder / runs.CHECKSUMS).exists():
+        return Finished(runs.load(folder).metrics)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone_in(folder):
+        return _train(prepared, folder, resume=resume, command=command, report=report, warn=warn)
+
+
+def refuse_taken(folder: Path, *, resume: bool) -> None:
+    """A folder that holds a run already is gone on with, or left alone."""
+    if resume:
+        return
+    if (folder / runs.CHECKSUMS).exists():
+        raise CapstextError(f"{folder}: holds a finished run; choose another --out, or remove it")
+    if (folder / CHECKPOINTS).exists():
+        raise CapstextError(
+            f"{folder}: holds an unfinished run; go on with --resume, or choose another --out"
+        )
+
+
+def _train(
+    prepared: Prepared,
+    folder: Path,
+    *,
+    resume: bool,
+    command: str,
+    report: training.Report,
+    warn: Callable[[str], None],
+) -> Finished:
+    config, corpus, model, rows = prepared.config, prepared.corpus, prepared.model, prepared.rows
+    padding, classes = padding_id(prepared.tokenizer), len(corpus.classes)
+    truth = {name: evaluation.targets(split, classes=classes) for name, split in rows.items()}
+
+    def scores(split: str) -> dict[str, Any]:
+        raw = evaluation.log_odds(model, rows[split], padding_id=padding)
+        return evaluation.score(raw, truth[split], model=model, corpus=corpus)
+
+    def validate(_: Any) -> dict[str, float]:
+        found = scores("validation")
+        return {
+            "score": evaluation.chosen_score(found),
+            "negative_log_likelihood": found["negative_log_likelihood"],
+        }
+
+    model.calibration.fit_prior(
+        truth["train"].sum(dim=0), len(truth["train"]), multi_label=corpus.multi_label
+    )
+    started = time.monotonic()
+    outcome = training.fit(
+        model,
+        rows=rows["train"],
+        validate=validate,
+        loss=loss_by_name(config.loss.name, multi_label=corpus.multi_label, **config.loss.options),
+        config=config.training,
+        classes=classes,
+        padding_id=padding,
+        folder=folder / CHECKPOINTS,
+        resume=resume,
+        report=report,
+        warn=warn,
+    )
+    if outcome.stopped_by is not None:
+        return Finished({}, stopped_by=outcome.stopped_by)
+    seconds = time.monotonic() - started
+    raw = evaluation.log_odds(model, rows["validation"], padding_id=padding)
+    model.calibration.fit(raw, truth["validation"], multi_label=corpus.multi_label)
+    found = {
+        "validation": scores("validation"),
+        **{name: scores(name) for name in rows if name.startswith("test")},
+        "history": outcome.history,
+        "best_step": outcome.best_step,
+        "seconds": round(seconds, 1),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "torch_threads": torch.get_num_threads(),
+    }
+    if int(os.environ.get("RANK", "0")) == 0:
+        runs.save(
+            folder,
+            model=model,
+            tokenizer=prepared.tokenizer,
+            config=config,
+            classes=corpus.classes,
+            multi_label=corpus.multi_label,
+            metrics=found,
+            card=cards.card(config, corpus, found, command=command),
+        )
+        training.discard_checkpoints(folder / CHECKPOINTS)
+    return Finished(found, diverged=outcome.diverged)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuse a second training into the same folder; processes of one torchrun share it."""
+    if int(os.environ.get("RANK", "0")) != 0:
+        yield
+        return
+    with open(folder / LOCK, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CapstextError(
+                f"{folder}: another training is writing there; wait for it, or choose another --out"
+            ) from None
+        try:
+            yield
+        finally:
+            (folder / LOCK).unlink(missing_ok=True)

@@ -1,0 +1,39 @@
+"""Networks by name: embedded words in, log-odds a class out."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from capstext.config import Config, arguments
+from capstext.errors import UsageError, did_you_mean
+from capstext.models.capsule_text import CapsuleText
+from capstext.routing import ROUTINGS, routing_by_name
+
+MODELS: dict[str, Callable[..., nn.Module]] = {
+    "capsule-a": partial(CapsuleText, ngram_sizes=(3,)),
+    "capsule-b": partial(CapsuleText, ngram_sizes=(3, 4, 5)),
+}
+
+
+def build_network(config: Config, *, in_dim: int, classes: int) -> nn.Module:
+    """The network that the sections model and routing describe."""
+    name = config.model.name
+    if name not in MODELS:
+        raise UsageError(f"model: unknown model {name!r}; {did_you_mean(name, MODELS)}")
+    options = arguments("model", MODELS[name], config.model.options)
+    try:
+        return MODELS[name](in_dim=in_dim, classes=classes, routing=_routing(config), **options)
+    except ValueError as error:
+        raise UsageError(f"model: {error}") from None
+
+
+def _routing(config: Config) -> Any:
+    name = config.routing.name
+    if name not in ROUTINGS:
+        raise UsageError(f"routing: unknown routing {name!r}; {did_you_mean(name, ROUTINGS)}")
+    try:
+        return routing_by_name(name, **arguments("routing", ROUTINGS[name], config.routing.options))
+    except ValueError as error:
+        raise UsageError(f"routing: {error}") from None

@@ -1,0 +1,130 @@
+"""Capsule-A and Capsule-B of Zhao et al. 2018: embedded words in, log-odds a class out."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from capstext.capsules import CapsuleSequence, ClassCapsules, ConvolutionalCapsules1d, PrimaryCapsules1d
+from capstext.routing import Routed, Routing
+
+
+class NgramConvolution(nn.Module):
+    """Features of n words in a row; a shorter text has one n-gram, padded. Zhao et al. 2018, section 2.1."""
+
+    def __init__(self, *, in_dim: int, filters: int, size: int, stride: int) -> None:
+        super().__init__()
+        self.size, self.stride = size, stride
+        self.convolution = nn.Conv1d(in_dim, filters, size, stride=stride)
+
+    def forward(
+        self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]
+    ) -> tuple[Float[Tensor, "B P F"], Bool[Tensor, "B P"]]:
+        short = self.size - mask.shape[1]
+        if short > 0:
+            embedded = functional.pad(embedded, (0, 0, 0, short))
+            mask = functional.pad(mask, (0, short))
+        features = self.convolution(embedded.mT).relu().mT
+        whole = mask.unfold(1, self.size, self.stride).all(dim=-1)
+        first = mask.any(dim=-1, keepdim=True) | whole[:, :1]
+        return features, torch.cat([first, whole[:, 1:]], dim=1)
+
+
+class CapsuleBranch(nn.Module):
+    """N-grams, primary capsules, convolutional capsules, class capsules. Zhao et al. 2018, section 2."""
+
+    def __init__(
+        self,
+        *,
+        in_dim: int,
+        ngram_size: int,
+        stride: int,
+        filters: int,
+        primary_capsules: int,
+        window: int,
+        capsules: int,
+        dim: int,
+        classes: int,
+        dropout: float,
+        weights: str,
+        bias: bool,
+        routing: Routing,
+    ) -> None:
+        super().__init__()
+        self.ngrams = NgramConvolution(in_dim=in_dim, filters=filters, size=ngram_size, stride=stride)
+        self.dropout = nn.Dropout(dropout)
+        self.primary = PrimaryCapsules1d(features=filters, capsules=primary_capsules, dim=dim)
+        self.convolutional = ConvolutionalCapsules1d(
+            in_capsules=primary_capsules,
+            in_dim=dim,
+            out_capsules=capsules,
+            out_dim=dim,
+            window=window,
+            routing=routing,
+            weights=weights,
+            bias=bias,
+        )
+        self.classes = ClassCapsules(in_dim=dim, classes=classes, out_dim=dim, routing=routing)
+
+    def capsules(self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]) -> CapsuleSequence:
+        """The convolutional capsules: what the class capsules are routed from."""
+        features, mask = self.ngrams(embedded, mask)
+        return self.convolutional(self.primary(self.dropout(features), mask))
+
+    def forward(self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]) -> Routed:
+        return self.classes(*self.capsules(embedded, mask).flat())
+
+
+class CapsuleText(nn.Module):
+    """A branch for each n-gram size, their class capsules averaged. Zhao et al. 2018, figure 3.
+
+    The orphan is one more class capsule, which takes what belongs to no class; it is never a prediction.
+    """
+
+    def __init__(
+        self,
+        *,
+        in_dim: int,
+        classes: int,
+        routing: Routing,
+        ngram_sizes: tuple[int, ...] = (3, 4, 5),
+        stride: int = 1,
+        filters: int = 32,
+        primary_capsules: int = 16,
+        window: int = 3,
+        capsules: int = 16,
+        dim: int = 16,
+        orphan: bool = True,
+        dropout: float = 0.0,
+        weights: str = "shared",
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.classes = classes
+        self.branches = nn.ModuleList(
+            CapsuleBranch(
+                in_dim=in_dim,
+                ngram_size=size,
+                stride=stride,
+                filters=filters,
+                primary_capsules=primary_capsules,
+                window=window,
+                capsules=capsules,
+                dim=dim,
+                classes=classes + orphan,
+                dropout=dropout,
+                weights=weights,
+                bias=bias,
+                routing=routing,
+            )
+            for size in ngram_sizes
+        )
+
+    def forward(
+        self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]
+    ) -> Float[Tensor, "B classes"]:
+        routed = [branch(embedded, mask) for branch in self.branches]
+        activation = routed[0].activation
+        if len(routed) > 1:
+            activation = torch.stack([one.poses for one in routed]).mean(dim=0).norm(dim=-1)
+        return torch.logit(activation[:, : self.classes], eps=1e-6)

@@ -1,0 +1,214 @@
+"""From a config to all that training needs: splits, tokenizer, model, tokenised rows."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import datasets
+import torch
+from tokenizers import Tokenizer
+
+from capstext import embeddings, sources, splits, tokenizers, vectors
+from capstext.config import Config
+from capstext.embeddings import WordEmbedding
+from capstext.encoders import TransformerEmbedding
+from capstext.errors import UsageError
+from capstext.models import build_network
+from capstext.models.text import TextModel
+from capstext.runs import Run
+from capstext.sources import Corpus
+
+Say = Callable[[str], None]
+Embedding = WordEmbedding | TransformerEmbedding
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model that knows nothing yet, and the rows to teach and to test it with."""
+
+    config: Config  # as given, with what could only be known from data and encoder
+    corpus: Corpus
+    tokenizer: Tokenizer
+    model: TextModel
+    rows: dict[str, datasets.Dataset]  # columns ids, labels, length
+
+
+def prepare(
+    config: Config, *, errors: Any = "strict", skip_bad: bool = False, say: Say = lambda message: None
+) -> Prepared:
+    """Load, split, tokenise and build; the same config gives the same result."""
+    corpus = split_corpus(config, errors=errors, skip_bad=skip_bad)
+    say(
+        f"{corpus.name}: {corpus.origin} (text from {corpus.text_column!r}, labels from {corpus.label_column!r}; "
+        f"{len(corpus.classes)} classes; rows: "
+        + ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
+        + ")"
+    )
+    for note in corpus.notes:
+        say(f"{corpus.name}: {note}")
+    torch.manual_seed(config.training.seed)
+    tokenizer, embedding = _reader(config, corpus, say)
+    config = replace(config, tokens=replace(config.tokens, max_length=_max_length(config, embedding)))
+    network = build_network(config, in_dim=embedding.dim, classes=len(corpus.classes))
+    model = TextModel(embedding=embedding, network=network, classes=len(corpus.classes))
+    rows = {
+        name: tokenised(split, tokenizer, max_length=config.tokens.max_length)
+        for name, split in corpus.splits.items()
+    }
+    if isinstance(embedding, TransformerEmbedding) and not embedding.trained:
+        say("running the frozen encoder over all texts, once")
+        embedding.remember([ids for split in rows.values() for ids in split["ids"]])
+    return Prepared(config, corpus, tokenizer, model, rows)
+
+
+def split_corpus(config: Config, *, errors: Any = "strict", skip_bad: bool = False) -> Corpus:
+    """The texts of a config with the splits train, validation and test."""
+    data = config.data
+    corpus = sources.load(
+        data.name,
+        text_column=data.text_column,
+        label_column=data.label_column,
+        errors=errors,
+        skip_bad=skip_bad,
+    )
+    if data.train_split != "train":
+        corpus = replace(corpus, splits={**corpus.splits, "train": corpus.split(data.train_split)})
+    if data.fold is not None:
+        return splits.fold(corpus, index=data.fold, count=data.folds, seed=0)
+    corpus = splits.with_test(corpus, share=data.validation, seed=0)
+    corpus = splits.with_validation(corpus, share=data.validation, seed=0)
+    kept = {"train", "validation", *corpus.test_splits}
+    return replace(corpus, splits={name: split for name, split in corpus.splits.items() if name in kept})
+
+
+def held_out(
+    run: Run, *, data: str | None, split: str | None, say: Say, **reading: Any
+) -> tuple[Corpus, str]:
+    """The rows to test a run on: the test rows of its own data, or those of other data, with its classes."""
+    if data is None:
+        corpus = split_corpus(run.config, errors=reading["errors"], skip_bad=reading["skip_bad"])
+        if corpus.classes != run.classes:
+            raise UsageError(
+                f"{corpus.name} has other classes now than when {run.folder} was trained; give --data"
+            )
+    else:
+        corpus = sources.load(data, classes=run.classes, **reading)
+    if split is None:
+        split = next(iter(corpus.test_splits), None) or next(iter(corpus.splits))
+    rows = corpus.split(split)
+    say(f"{corpus.name}: {corpus.origin}, {split} ({len(rows):,} rows)")
+    for note in corpus.notes:
+        say(f"{corpus.name}: {note}")
+    return replace(corpus, multi_label=run.multi_label), split
+
+
+def tokenised(rows: datasets.Dataset, tokenizer: Tokenizer, *, max_length: int) -> datasets.Dataset:
+    """Columns ids, labels and length, kept in Arrow files."""
+
+    def encode(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        ids = tokenizers.encode(tokenizer, batch["text"], max_length).ids
+        return {"ids": ids, "labels": batch["labels"], "length": [len(row) for row in ids]}
+
+    features = datasets.Features(
+        ids=datasets.List(datasets.Value("int32")),
+        labels=datasets.List(datasets.Value("int64")),
+        length=datasets.Value("int32"),
+    )
+    return rows.map(
+        encode, batched=True, remove_columns=rows.column_names, features=features, load_from_cache_file=False
+    )
+
+
+def _max_length(config: Config, embedding: Embedding) -> int:
+    """No more tokens than the encoder has positions for."""
+    return min(config.tokens.max_length, getattr(embedding, "max_length", None) or config.tokens.max_length)
+
+
+def _reader(config: Config, corpus: Corpus, say: Say) -> tuple[Tokenizer, Embedding]:
+    """Tokenizer and embedding, made for each other."""
+    if config.embeddings.mode in ("frozen", "fine-tuned"):
+        return _contextual(config)
+    texts = corpus.splits["train"]["text"]
+    if config.embeddings.mode == "random":
+        tokenizer, trained = _tokenizer(config, texts, extra_words=())
+        return tokenizer, _word_embedding(config, tokenizer, trained, None)
+    name = config.embeddings.vectors
+    if name is None:
+        raise UsageError(
+            f"embeddings.mode {config.embeddings.mode}: embeddings.vectors must name a file or vectors"
+        )
+    source = None if vectors.is_encoder(name) else vectors.read(name)
+    known = vectors.encoder_words(tokenizers.pretrained_folder(name)) if source is None else source.words
+    tokenizer, trained = _tokenizer(config, texts, extra_words=known[: config.tokens.extra_words])
+    if source is None:
+        say(f"taking word vectors from {name}")
+        source = vectors.read(name, vocabulary=tokenizers.words(tokenizer))
+    share = vectors.coverage(_counts(tokenizer, texts), source)
+    say(f"{source.origin}: {source.dim}-d, covers {100 * share.running:.1f} % of the running words")
+    return tokenizer, _word_embedding(config, tokenizer, trained, source)
+
+
+def _tokenizer(config: Config, texts: Iterable[str], *, extra_words: Sequence[str]) -> tuple[Tokenizer, int]:
+    """The tokenizer, and how many of its first ids are met in training."""
+    tokens = config.tokens
+    if tokens.kind == "word":
+        return tokenizers.train_words(
+            texts,
+            lowercase=tokens.lowercase,
+            min_count=tokens.min_count,
+            max_words=tokens.vocabulary,
+            extra_words=extra_words,
+        )
+    if tokens.kind == "sentencepiece":
+        tokenizer = tokenizers.train_sentencepiece(texts, vocabulary_size=tokens.vocabulary)
+    elif tokens.source is None:
+        raise UsageError("tokens.kind huggingface: tokens.source must name a model or a folder")
+    else:
+        tokenizer = tokenizers.from_huggingface(tokens.source, tokens.revision)
+    return tokenizer, tokenizer.get_vocab_size()
+
+
+def _word_embedding(
+    config: Config, tokenizer: Tokenizer, trained: int, source: vectors.Vectors | None
+) -> WordEmbedding:
+    words = tokenizers.words(tokenizer)
+    matrix = None
+    if source is not None:
+        rows, found = source.lookup(words)
+        matrix = embeddings.initial_vectors(
+            torch.from_numpy(rows), torch.from_numpy(found), seed=config.training.seed
+        )
+    return WordEmbedding(
+        mode=cast(Any, config.embeddings.mode),
+        vectors=matrix,
+        words=len(words),
+        dim=config.embeddings.dim if source is None else source.dim,
+        trained_words=trained,
+        padding_id=tokenizers.padding_id(tokenizer),
+        dropout=config.embeddings.dropout,
+    )
+
+
+def _contextual(config: Config) -> tuple[Tokenizer, TransformerEmbedding]:
+    """A transformer's own tokenizer, and the transformer."""
+    name = config.embeddings.encoder
+    if name is None:
+        raise UsageError(
+            f"embeddings.mode {config.embeddings.mode}: embeddings.encoder must name a model or a folder"
+        )
+    tokenizer = tokenizers.from_huggingface(name, config.embeddings.revision)
+    embedding = TransformerEmbedding.from_pretrained(
+        name,
+        config.embeddings.revision,
+        trained=config.embeddings.mode == "fine-tuned",
+        dropout=config.embeddings.dropout,
+    )
+    return tokenizer, embedding
+
+
+def _counts(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[str]:
+    """How often each word of the vocabulary stands in the texts."""
+    words = tokenizers.words(tokenizer)
+    ids = Counter(id for text in texts for id in tokenizer.encode(text).ids)
+    return Counter({words[id]: count for id, count in ids.items()})

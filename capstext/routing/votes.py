@@ -1,0 +1,281 @@
+"""How the votes û_{j|i} of I children for J parents are held, and what a routing may ask of them.
+
+Votes have children [..., I, d], the number of parents J, and activations [..., I] or None; a child of
+activation 0 is padding and casts no vote. A routing asks them to
+    combine          couplings [..., I, J]   ->  Σ_i c_ij û_{j|i}      [..., J, D]
+    agree            poses [..., J, D]       ->  <û_{j|i}, v_j>        [..., I, J]
+    total            weights [..., I]        ->  Σ_i w_i û_{j|i}       [..., J, D]
+    attract          poses, softmax, weights ->  combine(w softmax(agree(poses)))
+    square_distance  poses [..., J, D]       ->  |û_{j|i} - v_j|²      [..., I, J]
+    built            the votes themselves                              [..., J, I, D]
+and, to work in blocks, for a flat [n, I] form and parts of it; `at_once` is how many numbers may be built.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from capstext.routing.attract import Attract
+from capstext.routing.softmax import Softmax
+
+
+class Routed(NamedTuple):
+    """The parents: their poses and how present each of them is."""
+
+    poses: Float[Tensor, "*lead J D"]
+    activation: Float[Tensor, "*lead J"]
+
+
+def prepared(children: Tensor, activation: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Children in float32 or better, zero where the activation is 0."""
+    if children.dim() < 2:
+        raise ValueError(f"children must be [..., I, d], not {list(children.shape)}")
+    if children.dtype in (torch.float16, torch.bfloat16):
+        children = children.float()
+    if activation is None:
+        return children, None
+    if activation.shape != children.shape[:-1]:
+        raise ValueError(
+            f"activation {list(activation.shape)} does not fit children {list(children.shape)}; "
+            f"expected {list(children.shape[:-1])}"
+        )
+    return torch.where((activation != 0).unsqueeze(-1), children, 0.0), activation.to(children.dtype)
+
+
+class SharedVotes:
+    """û_{j|i} = W_jᵀ u_i with one W_j for all children: never built whole. Zhao et al. 2018, section 2.3."""
+
+    at_once = 1 << 20
+
+    def __init__(
+        self,
+        *,
+        children: Float[Tensor, "*lead I d"],
+        weights: Float[Tensor, "J d D"],
+        activation: Float[Tensor, "*lead I"] | None = None,
+    ) -> None:
+        self.children, self.activation = prepared(children, activation)
+        if weights.dim() != 3 or weights.shape[1] != children.shape[-1]:
+            raise ValueError(
+                f"weights {list(weights.shape)} do not fit children {list(children.shape)}; "
+                f"expected [J, {children.shape[-1]}, D]"
+            )
+        self.weights = weights.to(self.children.dtype)
+        self.parents = weights.shape[0]
+        self.size = children.shape[-2] * self.parents * weights.shape[2]
+        self.deviation: tuple[Tensor, Tensor] | None = None
+
+    def _of(self, children: Tensor, activation: Tensor | None) -> "SharedVotes":
+        votes = SharedVotes(children=children, weights=self.weights)
+        votes.activation = activation
+        return votes
+
+    def flat(self) -> "SharedVotes":
+        children = self.children.reshape(-1, *self.children.shape[-2:])
+        activation = None if self.activation is None else self.activation.reshape(children.shape[:2])
+        return self._of(children, activation)
+
+    def part(self, rows: slice, some: slice) -> "SharedVotes":
+        activation = None if self.activation is None else self.activation[rows, some]
+        return self._of(self.children[rows, some], activation)
+
+    def _transform(self, drawn: Float[Tensor, "*lead J d"]) -> Float[Tensor, "*lead J D"]:
+        return torch.einsum("...jd,jde->...je", drawn, self.weights)
+
+    def _keys(self, poses: Float[Tensor, "*lead J D"]) -> Float[Tensor, "*lead J d"]:
+        return torch.einsum("...je,jde->...jd", poses, self.weights)
+
+    def _spread(self, drawn: Float[Tensor, "*lead d"]) -> Float[Tensor, "*lead J D"]:
+        """One vector transformed for every parent."""
+        parents, inner, outer = self.weights.shape
+        flat = self.weights.transpose(0, 1).reshape(inner, parents * outer)
+        return (drawn @ flat).unflatten(-1, (parents, outer))
+
+    @cached_property
+    def built(self) -> Float[Tensor, "*lead J I D"]:
+        return self.children.unsqueeze(-3) @ self.weights
+
+    def combine(self, coupling: Float[Tensor, "*lead I J"]) -> Float[Tensor, "*lead J D"]:
+        """Σ_i c_ij û_{j|i} = W_jᵀ (Σ_i c_ij u_i)."""
+        return self._transform(coupling.mT @ self.children)
+
+    def agree(self, poses: Float[Tensor, "*lead J D"]) -> Float[Tensor, "*lead I J"]:
+        """<û_{j|i}, v_j> = <u_i, W_j v_j>."""
+        return self.children @ self._keys(poses).mT
+
+    def total(self, weight: Float[Tensor, "*lead I"] | None = None) -> Float[Tensor, "*lead J D"]:
+        """Σ_i w_i û_{j|i} = W_jᵀ (Σ_i w_i u_i)."""
+        if weight is None:
+            return self._spread(self.children.sum(dim=-2))
+        return self._spread((weight.unsqueeze(-2) @ self.children).squeeze(-2))
+
+    def attract(
+        self, poses: Float[Tensor, "*lead J D"], softmax: Softmax, weight: Float[Tensor, "*lead I"] | None
+    ) -> Float[Tensor, "*lead J D"]:
+        """Σ_i w_i softmax_j(<û_{j|i}, v_j>) û_{j|i}, couplings and votes never in memory."""
+        lead = self.children.shape[:-2]
+        drawn = Attract.apply(
+            self.children.reshape(-1, *self.children.shape[-2:]),
+            self._keys(poses).reshape(-1, self.parents, self.children.shape[-1]),
+            None if weight is None else weight.reshape(-1, weight.shape[-1]),
+            softmax.flat(),
+        )
+        return self._transform(drawn.reshape(*lead, *drawn.shape[-2:]))
+
+    @cached_property
+    def _centred(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Children about their mean, the votes of that mean, and |û|² of the centred: less is cancelled."""
+        centre = self.children.mean(dim=-2, keepdim=True)
+        children = self.children - centre
+        squares = self._spread(children).square().sum(dim=-1)
+        return children, self._spread(centre.squeeze(-2)), squares
+
+    def square_distance(self, poses: Float[Tensor, "*lead J D"]) -> Float[Tensor, "*lead I J"]:
+        """|û_{j|i} - v_j|² = |û|² - 2 <u_i, W_j v_j> + |v_j|², about the mean child."""
+        children, centre, squares = self._centred
+        poses = poses - centre
+        agreement = children @ self._keys(poses).mT
+        return squares - 2 * agreement + poses.square().sum(dim=-1).unsqueeze(-2)
+
+
+class FullVotes:
+    """û_{j|i} = W_ijᵀ u_i with weights for every pair, built once. Sabour et al. 2017, equation 2."""
+
+    at_once = 1 << 25
+
+    def __init__(
+        self,
+        *,
+        children: Float[Tensor, "*lead I d"],
+        weights: Float[Tensor, "I J k e"],
+        activation: Float[Tensor, "*lead I"] | None = None,
+        rows: int = 1,
+    ) -> None:
+        """`rows`: poses are matrices of so many rows, each of which W_ij transforms alike."""
+        self.children, self.activation = prepared(children, activation)
+        count, dim = children.shape[-2:]
+        if weights.dim() != 4 or (weights.shape[0], weights.shape[2] * rows) != (count, dim):
+            raise ValueError(
+                f"weights {list(weights.shape)} do not fit children {list(children.shape)}; "
+                f"expected [{count}, J, {dim // rows}, D]"
+            )
+        self.weights, self.rows = weights.to(self.children.dtype), rows
+        self.parents = weights.shape[1]
+        self.size = count * self.parents * rows * weights.shape[3]
+        self.deviation: tuple[Tensor, Tensor] | None = None
+
+    def _of(self, children: Tensor, weights: Tensor, activation: Tensor | None) -> "FullVotes":
+        votes = FullVotes(children=children, weights=weights, rows=self.rows)
+        votes.activation = activation
+        return votes
+
+    def flat(self) -> "FullVotes":
+        children = self.children.reshape(-1, *self.children.shape[-2:])
+        activation = None if self.activation is None else self.activation.reshape(children.shape[:2])
+        return self._of(children, self.weights, activation)
+
+    def part(self, rows: slice, some: slice) -> "FullVotes":
+        activation = None if self.activation is None else self.activation[rows, some]
+        return self._of(self.children[rows, some], self.weights[some], activation)
+
+    @cached_property
+    def built(self) -> Float[Tensor, "*lead J I D"]:
+        poses = self.children.unflatten(-1, (self.rows, -1))
+        return torch.einsum("...irk,ijke->...jire", poses, self.weights).flatten(-2)
+
+    def combine(self, coupling: Float[Tensor, "*lead I J"]) -> Float[Tensor, "*lead J D"]:
+        return (coupling.mT.unsqueeze(-2) @ self.built).squeeze(-2)
+
+    def agree(self, poses: Float[Tensor, "*lead J D"]) -> Float[Tensor, "*lead I J"]:
+        return (self.built @ poses.unsqueeze(-1)).squeeze(-1).mT
+
+    def total(self, weight: Float[Tensor, "*lead I"] | None = None) -> Float[Tensor, "*lead J D"]:
+        if weight is None:
+            return self.built.sum(dim=-2)
+        return (weight[..., None, None, :] @ self.built).squeeze(-2)
+
+    def attract(
+        self, poses: Float[Tensor, "*lead J D"], softmax: Softmax, weight: Float[Tensor, "*lead I"] | None
+    ) -> Float[Tensor, "*lead J D"]:
+        coupling = softmax(self.agree(poses))
+        return self.combine(coupling if weight is None else coupling * weight.unsqueeze(-1))
+
+    def square_distance(self, poses: Float[Tensor, "*lead J D"]) -> Float[Tensor, "*lead I J"]:
+        return (self.built - poses.unsqueeze(-2)).square().sum(dim=-1).mT
+
+
+Votes = SharedVotes | FullVotes
+
+
+def square_deviation(votes: Votes, mean: Float[Tensor, "*lead J D"]) -> Float[Tensor, "*lead J I D"]:
+    """(û_{j|i} - m_j)² by component; the last answer is kept."""
+    if votes.deviation is None or votes.deviation[0] is not mean:
+        votes.deviation = (mean, (votes.built - mean.unsqueeze(-2)).square())
+    return votes.deviation[1]
+
+
+def unit_frobenius(weights: Float[Tensor, "*pairs d D"]) -> Float[Tensor, "*pairs d D"]:
+    """W / |W|_F, so that no vote is longer than its child. Wang & Liu 2018."""
+    return weights / weights.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-12)
+
+
+def row_by_row(weights: Float[Tensor, "*pairs k e"], dim: int) -> Float[Tensor, "*pairs d D"]:
+    """The matrix that maps vec(P) to vec(P W) for poses P of dim numbers."""
+    rows = torch.eye(dim // weights.shape[-2], dtype=weights.dtype, device=weights.device)
+    return torch.einsum("rs,...ke->...rkse", rows, weights).flatten(-4, -3).flatten(-2)
+
+
+def shared_normalised(*, children: Tensor, weights: Tensor, activation: Tensor | None = None) -> Votes:
+    """Shared votes of W_j / |W_j|_F. Wang & Liu 2018."""
+    return SharedVotes(children=children, weights=unit_frobenius(weights), activation=activation)
+
+
+def full_normalised(*, children: Tensor, weights: Tensor, activation: Tensor | None = None) -> Votes:
+    """Full votes of W_ij / |W_ij|_F. Wang & Liu 2018."""
+    return FullVotes(children=children, weights=unit_frobenius(weights), activation=activation)
+
+
+def shared_matrix(*, children: Tensor, weights: Tensor, activation: Tensor | None = None) -> Votes:
+    """Votes P_i W_j of square pose matrices. Hinton et al. 2018."""
+    return SharedVotes(
+        children=children, weights=row_by_row(weights, children.shape[-1]), activation=activation
+    )
+
+
+def full_matrix(*, children: Tensor, weights: Tensor, activation: Tensor | None = None) -> Votes:
+    """Votes P_i W_ij of square pose matrices. Hinton et al. 2018."""
+    return FullVotes(
+        children=children,
+        weights=weights,
+        activation=activation,
+        rows=children.shape[-1] // weights.shape[-2],
+    )
+
+
+VOTES: dict[str, Callable[..., Votes]] = {
+    "shared": SharedVotes,
+    "full": FullVotes,
+    "shared-normalised": shared_normalised,
+    "full-normalised": full_normalised,
+    "shared-matrix": shared_matrix,
+    "full-matrix": full_matrix,
+}
+
+
+def weights_shape(kind: str, *, children: int, parents: int, in_dim: int, out_dim: int) -> tuple[int, ...]:
+    """The shape of the weights that votes of that kind take."""
+    if kind not in VOTES:
+        raise ValueError(f"unknown weights {kind!r}; choose from: {', '.join(VOTES)}")
+    pairs = (parents,) if kind.startswith("shared") else (children, parents)
+    if not kind.endswith("matrix"):
+        return (*pairs, in_dim, out_dim)
+    side = round(in_dim**0.5)
+    if side * side != in_dim or in_dim != out_dim:
+        raise ValueError(
+            f"weights {kind!r} need equal square dimensions such as 16, not {in_dim} and {out_dim}"
+        )
+    return (*pairs, side, side)

@@ -1,0 +1,92 @@
+"""Validation and test rows cut from training rows, and folds: stratified, seeded, the same for all models."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from capstext.errors import CapstextError, UsageError
+from capstext.sources import Corpus
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+FOLDED = ("train", "validation", "test")
+
+
+def with_validation(corpus: Corpus, *, share: float, seed: int) -> Corpus:
+    """The corpus with a validation split, cut from its training rows where it has none."""
+    return corpus if "validation" in corpus.splits else _with_cut(corpus, "validation", share, seed)
+
+
+def with_test(corpus: Corpus, *, share: float, seed: int) -> Corpus:
+    """The corpus with a test split, cut from its training rows where it has none."""
+    return corpus if corpus.test_splits else _with_cut(corpus, "test", share, seed)
+
+
+def fold(corpus: Corpus, *, index: int, count: int, seed: int, validation: float = 0.1) -> Corpus:
+    """Fold `index` of `count` over all rows as the test split, a share of the others for validation."""
+    from datasets import concatenate_datasets
+    from sklearn.model_selection import StratifiedKFold
+
+    if count < 2 or not 0 <= index < count:
+        raise UsageError(f"fold {index} of {count}: there must be two folds or more, counted from 0")
+    rows = concatenate_datasets([corpus.splits[name] for name in FOLDED if name in corpus.splits])
+    if len(rows) < count:
+        raise CapstextError(f"{corpus.name} has {len(rows)} rows, fewer than {count} folds")
+    strata = _strata(rows, len(corpus.classes))
+    if np.bincount(strata).max() < count:
+        raise CapstextError(f"{corpus.name}: no class has as many rows as there are folds ({count})")
+    folds = StratifiedKFold(count, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # rare classes stand in few folds, which is as it must be
+        rest, test = list(folds.split(np.zeros(len(rows)), strata))[index]
+    chosen = rest[_chosen(strata[rest], validation, seed)]
+    parts = {"train": np.setdiff1d(rest, chosen), "validation": chosen, "test": np.sort(test)}
+    splits = {name: rows.select(part) for name, part in parts.items()}
+    _require_every_class(corpus, splits["train"], f"fold {index} of {count}")
+    origin = f"{corpus.origin}; fold {index} of {count}, stratified, seed {seed}"
+    return replace(corpus, splits=splits, origin=origin, extra_training=())
+
+
+def _with_cut(corpus: Corpus, name: str, share: float, seed: int) -> Corpus:
+    if not 0 < share <= 0.5:
+        raise UsageError(f"the share of {name} rows is {share}; it must be above 0 and at most 0.5")
+    train = corpus.split("train")
+    chosen = _chosen(_strata(train, len(corpus.classes)), share, seed)
+    if not len(chosen):
+        raise CapstextError(
+            f"{corpus.name} has too few training rows ({len(train)}) "
+            f"to cut {name} rows from; give a {name} split"
+        )
+    rest = np.setdiff1d(np.arange(len(train)), chosen)
+    splits = {**corpus.splits, "train": train.select(rest), name: train.select(chosen)}
+    note = f"{len(chosen):,} {name} rows are cut from the training rows, stratified, seed {seed}"
+    return replace(corpus, splits=splits, notes=(*corpus.notes, note))
+
+
+def _chosen(strata: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Every (1/share)-th row, sorted by stratum, at random inside it; the only row of a stratum stays out."""
+    order = np.random.default_rng(seed).permutation(len(strata))
+    order = order[np.bincount(strata)[strata[order]] > 1]
+    order = order[np.argsort(strata[order], kind="stable")]
+    taken = np.floor(np.arange(len(order) + 1) * share + 0.5)
+    return np.sort(order[np.diff(taken) > 0])
+
+
+def _strata(rows: "Dataset", classes: int) -> np.ndarray:
+    """Each row's rarest label; with one label a row that is its class, without any a stratum of its own."""
+    labels: Sequence[Sequence[int]] = rows["labels"][:]
+    counts = np.bincount([label for row in labels for label in row], minlength=classes)
+    return np.array([min(row, key=counts.__getitem__, default=classes) for row in labels], dtype=np.int64)
+
+
+def _require_every_class(corpus: Corpus, train: "Dataset", where: str) -> None:
+    found = {label for row in train["labels"][:] for label in row}
+    missing = [name for number, name in enumerate(corpus.classes) if number not in found]
+    if missing:
+        raise CapstextError(f"{corpus.name}, {where}: no training rows of class {', '.join(missing[:10])}")

@@ -1,0 +1,3 @@
+"""The version, alone in its file so that nothing heavy is imported to read it."""
+
+VERSION = "0.1.0"
