@@ -39,7 +39,9 @@ class LengthGroupedBatches(Sampler[list[int]]):
         ]
         rows = np.concatenate(sorted_blocks)
         batches = [rows[start : start + self.batch_size] for start in range(0, len(rows), self.batch_size)]
-        for index in random.permutation(len(batches)):
+        # a batch that is not full stays last: accelerate shares batches among processes on that understanding
+        full = len(rows) // self.batch_size
+        for index in [*random.permutation(full), *range(full, len(batches))]:
             yield batches[index].tolist()
 
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -21,8 +22,8 @@ Item = TypeVar("Item")
 # So many texts are read, tokenised and sorted by length together; the first window is small: quick answers.
 FIRST_WINDOW, WINDOW = 64, 4096
 WINDOW_CHARACTERS = 4_000_000
-# Padded tokens of one batch: what the caches hold of a Capsule-B.
-BATCH_TOKENS = 2048
+# Padded tokens of one batch: what the caches of a core hold of a Capsule-B, or what keeps a GPU busy.
+BATCH_TOKENS = {"cpu": 2048, "cuda": 32_768}
 # All that is ever needed of a text; tokenizers.encode takes one of more than 64 characters a token for cut.
 CHARACTERS_PER_TOKEN = 65
 
@@ -61,7 +62,7 @@ class Classifier:
         self.multi_label = run.multi_label
         self.max_length = run.config.tokens.max_length
         self.max_characters = self.max_length * CHARACTERS_PER_TOKEN
-        self._device = run.model.calibration.prior.device
+        self.device = run.model.calibration.prior.device
         self._padding_id = tokenizers.padding_id(run.tokenizer)
         self._special_tokens = run.tokenizer.num_special_tokens_to_add(is_pair=False)
 
@@ -81,7 +82,7 @@ class Classifier:
         """Probabilities [texts, classes]; each row adds up to 1 unless the model is multi-label."""
         if isinstance(texts, str):
             raise TypeError("expected a list of texts, found one text; put it in a list")
-        scores = [answer.scores for _, answer in self.stream(texts, text=str)]
+        scores = [answer.scores for _, answer in self.stream(texts, text=_as_text)]
         return np.stack(scores) if scores else np.empty((0, len(self.classes)), dtype=np.float32)
 
     def stream(
@@ -94,7 +95,8 @@ class Classifier:
         """
         threads = torch.get_num_threads()
         # batches side by side, a thread each: threads within a batch would wait for each other at every step
-        pool = ThreadPoolExecutor(max_workers=threads, initializer=torch.set_num_threads, initargs=(1,))
+        workers = threads if self.device.type == "cpu" else 1
+        pool = ThreadPoolExecutor(max_workers=workers, initializer=torch.set_num_threads, initargs=(1,))
         try:
             # a window is tokenised while the one before it is scored and the one before that is written
             windows: deque[_Window[Item]] = deque()
@@ -103,7 +105,7 @@ class Classifier:
                 if isinstance(drawn, CapstextError):
                     fault = drawn
                     break
-                windows.append(_Window(self, pool, drawn, [text(item) for item in drawn], explain=explain))
+                windows.append(_Window(self, pool, drawn, [text(item) for item in drawn], explain))
                 if len(windows) > 1:
                     windows[-2].start_scoring()
                 if len(windows) > 2:
@@ -124,7 +126,7 @@ class Classifier:
         if encoded.empty[0]:
             return []
         ids, mask = self._padded(encoded.ids)
-        target = torch.tensor([self.classes.index(label)], device=self._device)
+        target = torch.tensor([self.classes.index(label)], device=self.device)
         return self._words(text, encoded.ids[0], relevances(self.run.model, ids, mask, target)[0])
 
     def encode(self, texts: Sequence[str]) -> Encoded:
@@ -147,18 +149,16 @@ class Classifier:
         with torch.inference_mode():
             scores = self._probabilities(self.run.model.calibrated(padded, mask))
             if not np.isfinite(scores).all():
-                raise CapstextError(
-                    f"{self.run.folder}: the model answers with what is no number; train it again"
-                )
+                raise CapstextError(f"{self.run.folder}: the model's scores are not numbers; train it again")
             if not explain:
                 return scores, [[] for _ in texts]
-            best = torch.from_numpy(scores.argmax(axis=1)).to(self._device)
+            best = torch.from_numpy(scores.argmax(axis=1)).to(self.device)
             parts = relevances(self.run.model, padded, mask, best)
         return scores, [self._words(*row) for row in zip(texts, ids, parts, strict=True)]
 
     def _padded(self, ids: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
         padded, mask = pad(ids, padding_id=self._padding_id)
-        return padded.to(self._device), mask.to(self._device)
+        return padded.to(self.device), mask.to(self.device)
 
     def _probabilities(self, log_odds: Tensor) -> NDArray[np.float32]:
         log_odds = log_odds.detach().float()
@@ -175,32 +175,31 @@ class Classifier:
         return words(text, offsets, parts[: len(offsets)].tolist())
 
     def _cut(self, texts: Sequence[str], ids: list[list[int]], count: int) -> list[bool]:
-        full = [len(row) >= self.max_length for row in ids]
+        """Which texts are the `count` that were cut: those that fill the length, but for an exact fit."""
+        bound = self.max_characters - self.max_length
+        full = [
+            len(row) >= self.max_length or len(text) > bound for row, text in zip(ids, texts, strict=True)
+        ]
         if count == sum(full):
             return full
-        return [tokenizers.encode(self.run.tokenizer, [text], self.max_length).cut > 0 for text in texts]
+        return [
+            maybe and tokenizers.encode(self.run.tokenizer, [text], self.max_length).cut > 0
+            for maybe, text in zip(full, texts, strict=True)
+        ]
 
 
+@dataclass
 class _Window(Generic[Item]):
     """Items that are tokenised together and scored in batches of like length."""
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        pool: ThreadPoolExecutor,
-        items: list[Item],
-        texts: list[str],
-        *,
-        explain: bool,
-    ) -> None:
-        self.classifier, self.pool, self.items, self.texts, self.explain = (
-            classifier,
-            pool,
-            items,
-            texts,
-            explain,
-        )
-        self.encoded = pool.submit(classifier.encode, texts)
+    classifier: Classifier
+    pool: ThreadPoolExecutor
+    items: list[Item]
+    texts: list[str]
+    explain: bool
+
+    def __post_init__(self) -> None:
+        self.encoded = self.pool.submit(self.classifier.encode, self.texts)
         self.batches: list[Future[_Scored]] = []
 
     def start_scoring(self) -> None:
@@ -209,7 +208,8 @@ class _Window(Generic[Item]):
             return
         ids, empty, _ = self.encoded.result()
         filled = [row for row in range(len(ids)) if not empty[row]]
-        for batch in batches_by_length([len(ids[row]) for row in filled], tokens=BATCH_TOKENS):
+        tokens = BATCH_TOKENS[self.classifier.device.type]
+        for batch in batches_by_length([len(ids[row]) for row in filled], tokens=tokens):
             self.batches.append(self.pool.submit(self._score, [filled[place] for place in batch]))
 
     def answers(self) -> Iterator[tuple[Item, Answer]]:
@@ -227,6 +227,12 @@ class _Window(Generic[Item]):
     def _score(self, rows: list[int]) -> _Scored:
         texts, ids = [self.texts[row] for row in rows], [self.encoded.result().ids[row] for row in rows]
         return _Scored(rows, *self.classifier.score(texts, ids, explain=self.explain))
+
+
+def _as_text(item: object) -> str:
+    if not isinstance(item, str):
+        raise TypeError(f"expected texts, found {item!r}")
+    return item
 
 
 def resolve_device(name: str) -> str:

@@ -50,20 +50,20 @@ class EmbeddingsConfig:
     """How ids become vectors: Kim (2014)'s four modes of word vectors, or a transformer's outputs."""
 
     mode: Literal["random", "static", "non-static", "multichannel", "frozen", "fine-tuned"] = "non-static"
-    vectors: str | None = None
+    vectors: str = "auto"
     encoder: str | None = None
     revision: str | None = None
     dim: int = 100
-    dropout: float = 0.2
+    dropout: float = 0.3
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """How the weights are found."""
 
-    epochs: int = 10
+    epochs: int = 5
     batch_size: int = 50
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     encoder_learning_rate: float = 5e-5
     weight_decay: float = 0.0
     schedule: Literal["constant", "linear", "cosine"] = "cosine"
@@ -93,8 +93,8 @@ class Config:
     tokens: TokensConfig = TokensConfig()
     embeddings: EmbeddingsConfig = EmbeddingsConfig()
     model: Named = Named("capsule-b")
-    routing: Named = Named("dynamic")
-    loss: Named = Named("margin")
+    routing: Named = Named("dynamic", {"softmax": "leaky-sampled"})
+    loss: Named = Named("cross-entropy")
     training: TrainingConfig = TrainingConfig()
 
     def as_dict(self) -> dict[str, Any]:
@@ -147,8 +147,8 @@ def _section(name: str, given: Any, default: Any) -> Any:
         raise UsageError(f"{name}: expected a section of settings, found {given!r}")
     if isinstance(default, Named):
         options = dict(given)
-        chosen = options.pop("name", default.name)
-        return Named(str(chosen), options)
+        chosen = str(options.pop("name", default.name))
+        return Named(chosen, {**default.options, **options} if chosen == default.name else options)
     return type(default)(**_checked(name, given, get_type_hints(type(default))))
 
 

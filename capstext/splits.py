@@ -27,12 +27,21 @@ def with_test(corpus: Corpus, *, share: float, seed: int) -> Corpus:
 
 
 def fold(corpus: Corpus, *, index: int, count: int, seed: int, validation: float = 0.1) -> Corpus:
-    """Fold `index` of `count` over all rows as the test split, a share of the others for validation."""
+    """Fold `index` of `count` over all rows as the test split, a share of the others for validation.
+
+    Refuses extra training rows in the place of `train`: they hold parts of the texts that would be tested.
+    """
     from datasets import concatenate_datasets
     from sklearn.model_selection import StratifiedKFold
 
     if count < 2 or not 0 <= index < count:
         raise UsageError(f"fold {index} of {count}: there must be two folds or more, counted from 0")
+    for name in corpus.extra_training:
+        if corpus.splits.get(name) is corpus.splits["train"]:
+            raise UsageError(
+                f"{corpus.name}: folds of {name} would test on texts whose parts were trained on; "
+                "set data.fold or data.train_split, not both"
+            )
     rows = concatenate_datasets([corpus.splits[name] for name in FOLDED if name in corpus.splits])
     if len(rows) < count:
         raise CapstextError(f"{corpus.name} has {len(rows)} rows, fewer than {count} folds")
@@ -41,9 +50,7 @@ def fold(corpus: Corpus, *, index: int, count: int, seed: int, validation: float
         raise CapstextError(f"{corpus.name}: no class has as many rows as there are folds ({count})")
     folds = StratifiedKFold(count, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # rare classes stand in few folds, which is as it must be
+        warnings.simplefilter("ignore", UserWarning)  # a rare class is missing in some folds, as it must be
         rest, test = list(folds.split(np.zeros(len(rows)), strata))[index]
     chosen = rest[_chosen(strata[rest], validation, seed)]
     parts = {"train": np.setdiff1d(rest, chosen), "validation": chosen, "test": np.sort(test)}

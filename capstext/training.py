@@ -23,7 +23,7 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCall
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import TrainerControl, TrainerState
 
-from capstext import checkpoints
+from capstext import checkpoints, distributed
 from capstext.batching import LengthGroupedBatches, collate
 from capstext.config import TrainingConfig
 from capstext.errors import CapstextError
@@ -80,6 +80,7 @@ def fit(
 
     `validate` gives the scores of an epoch; its key `score` decides which epoch is best.
     """
+    distributed.join()
     arguments = _arguments(config, folder)
     batches = LengthGroupedBatches(np.asarray(rows["length"]), batch_size=config.batch_size, seed=config.seed)
     trainer = _Trainer(
@@ -343,6 +344,7 @@ def _arguments(config: TrainingConfig, folder: Path) -> TrainingArguments:
         report_to="none",
         disable_tqdm=True,
         remove_unused_columns=False,
+        ddp_find_unused_parameters=False,
         log_level="error",
     )
 

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 Array = np.ndarray
+NOBODY = 1e-20  # a parent with no more than this of all children has none
 
 
 def shared_votes(children: Array, weights: Array) -> Array:
@@ -169,7 +170,7 @@ def k_means(
             logits = agreement(votes, centres) / temperature
         else:
             mass = counted.sum(axis=0)
-            centres = [sums[j] / mass[j] if mass[j] > 0 else sums[j] for j in range(parents)]
+            centres = [sums[j] / mass[j] if mass[j] > NOBODY else sums[j] for j in range(parents)]
             for i in range(children):
                 for j in range(parents):
                     gap = votes[i, j] - centres[j]
@@ -207,14 +208,14 @@ def em(
         rate = inverse_temperature * (1 - 0.95**step)
         logits = np.zeros((children, parents))
         for j in range(parents):
-            r = counted[:, j] / mass[j] if mass[j] > 0 else counted[:, j]
+            r = counted[:, j] / mass[j] if mass[j] > NOBODY else counted[:, j]
             means[j] = sum(r[i] * votes[i, j] for i in range(children))
             variance = sum(r[i] * (votes[i, j] - means[j]) ** 2 for i in range(children)) + floor
             price = beta_u[j] + 0.5 * np.log(variance).sum()
             energy = rate * (beta_a[j] - price * (mass[j] if cost == "aR" else 1.0))
-            active[j] = 1 / (1 + math.exp(-energy)) if mass[j] > 0 else 0.0
-            weight = -math.log1p(math.exp(-energy))
-            share = math.log(max(mass[j], 1e-30) / max(mass.sum(), 1e-30))
+            weight = -np.logaddexp(0.0, -energy)
+            active[j] = math.exp(weight) if mass[j] > NOBODY else 0.0
+            share = math.log(max(mass[j], NOBODY)) - math.log(max(mass.sum(), NOBODY))
             log_prior[j] = weight if prior == "activation" else share
             for i in range(children):
                 log_density = -0.5 * (

@@ -37,10 +37,15 @@ def small_model(config: Config, *, words: int, classes: int, seed: int = 0) -> T
 
 
 def save_small_run(
-    folder: Path, *, classes: tuple[str, ...] = CLASSES, multi_label: bool = False, seed: int = 0
+    folder: Path,
+    *,
+    classes: tuple[str, ...] = CLASSES,
+    multi_label: bool = False,
+    seed: int = 0,
+    routing: str = "dynamic",
 ) -> TextModel:
     """Write a run folder; returns the model that was saved."""
-    config = parse(SETTINGS)
+    config = parse(SETTINGS | {"routing": routing})
     tokenizer = tokenizers.train_words(TEXTS, lowercase=True, min_count=1, max_words=100).tokenizer
     words = tokenizer.get_vocab_size()
     model = small_model(config, words=words, classes=len(classes), seed=seed)

@@ -15,6 +15,12 @@ def test_an_epoch_holds_every_row_once() -> None:
     assert len(list(batches)) == len(batches)
 
 
+def test_only_the_last_batch_may_be_short() -> None:
+    sizes = [len(batch) for batch in LengthGroupedBatches(LENGTHS, batch_size=32, seed=1)]
+    assert set(sizes[:-1]) == {32}
+    assert sizes[-1] == 1003 % 32
+
+
 def test_seed_and_epoch_alone_decide_the_order() -> None:
     def epoch(seed: int, number: int) -> list[list[int]]:
         batches = LengthGroupedBatches(LENGTHS, batch_size=32, seed=seed)

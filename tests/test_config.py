@@ -83,6 +83,14 @@ def test_a_path_that_leaves_the_configs_folder_is_refused(value: str, tmp_path: 
     assert settings.load(None, overrides=[f"data.name={value}"]).data.name == value
 
 
+def test_default_options_of_a_name_stay_until_another_name_is_chosen() -> None:
+    assert settings.parse({"routing": {"iterations": 2}}).routing.options == {
+        "softmax": "leaky-sampled",
+        "iterations": 2,
+    }
+    assert settings.parse({"routing": "em"}).routing.options == {}
+
+
 def test_set_changes_one_setting_and_keeps_the_others(tmp_path: Path) -> None:
     path = written(tmp_path, "model: capsule-a\ntraining: {epochs: 7, seed: 3}")
     config = settings.load(path, overrides=["training.seed=5", "model.filters=8", "data.name=trec"])

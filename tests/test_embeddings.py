@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-import numpy
+import numpy as np
 import pytest
 import torch
 
@@ -235,6 +235,6 @@ def test_vectors_of_a_file_become_an_embedding(tmp_path):
         mode="non-static", words=len(given), dim=2, trained_words=words.trained_words, vectors=given
     )
     ids = torch.tensor(tokenizers.encode(words.tokenizer, ["rare bad good"], 9).ids)
-    numpy.testing.assert_array_equal(
+    np.testing.assert_array_equal(
         embedding(ids, torch.ones_like(ids, dtype=torch.bool))[0].detach(), [[3, 4], [-1, -2], [1, 2]]
     )

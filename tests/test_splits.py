@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import datasets
 import numpy as np
@@ -120,6 +121,14 @@ def test_folds_leave_out_extra_splits():
     whole = corpus(train=SINGLE, train_phrases=[[0]] * 50, test_full=[[1]] * 50)
     cut = fold(whole, index=0, count=10, seed=0)
     assert sum(len(rows) for rows in cut.splits.values()) == len(SINGLE)
+
+
+def test_folds_refuse_extra_training_rows_in_the_place_of_the_training_rows():
+    whole = replace(corpus(train=SINGLE, train_phrases=[[0]] * 50), extra_training=("train_phrases",))
+    phrases = {**whole.splits, "train": whole.splits["train_phrases"]}
+    with pytest.raises(UsageError, match=r"^toy: folds of train_phrases would test on .* not both$"):
+        fold(replace(whole, splits=phrases), index=0, count=10, seed=0)
+    assert len(fold(whole, index=0, count=10, seed=0).splits["test"]) == 100
 
 
 def test_folds_of_rows_with_several_labels():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capstext import tokenizers
+from capstext import hub, tokenizers, vocabularies
 from capstext.errors import CapstextError
 
 TEXTS = ["the plot is thin , but the cast is n't", "the cast doesn't save it", "a thin , thin film"]
@@ -148,9 +148,9 @@ def test_subwords_are_those_of_sentencepiece(monkeypatch, name, size):
     sentencepiece = pytest.importorskip("sentencepiece")
     texts = real_texts(name, 3000)
     models = []
-    convert = tokenizers._from_sentencepiece
+    convert = vocabularies._from_sentencepiece
     monkeypatch.setattr(
-        tokenizers, "_from_sentencepiece", lambda model: models.append(model) or convert(model)
+        vocabularies, "_from_sentencepiece", lambda model: models.append(model) or convert(model)
     )
     tokenizer = tokenizers.train_sentencepiece(texts, vocabulary_size=size)
     processor = sentencepiece.SentencePieceProcessor(model_proto=models[0])
@@ -202,6 +202,6 @@ def test_an_impossible_name_is_told_from_a_missing_model(name):
 
 
 def test_a_model_that_is_not_here_is_refused_at_once(monkeypatch):
-    monkeypatch.setattr(tokenizers, "_reachable", lambda address: False)
+    monkeypatch.setattr(hub, "reachable", lambda: False)
     with pytest.raises(CapstextError, match="out of reach"):
         tokenizers.from_huggingface("nobody/no-such-model")

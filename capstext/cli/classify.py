@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
@@ -136,7 +137,8 @@ def _rows(
             max_characters=max_characters,
             tally=tally,
         ):
-            yield Item(row.id, row.file, row.text)
+            finite = not isinstance(row.id, float) or isfinite(row.id)
+            yield Item(row.id if finite else str(row.id), row.file, row.text)
 
 
 def _standard_output() -> TextIO:
@@ -167,7 +169,7 @@ def _progress(paths: list[str], *, wanted: bool) -> Iterator[Callable[[], object
         return
     from tqdm import tqdm
 
-    with tqdm(total=_expected_rows(paths), unit=" rows", dynamic_ncols=True, delay=1) as bar:
+    with tqdm(total=_expected_rows(paths), unit=" rows", dynamic_ncols=True) as bar:
         yield bar.update
 
 

@@ -66,7 +66,10 @@ def train(
 
     chosen = settings.load(config, overrides=_overrides(set_ or [], data, text_column, label_column))
     folder = out or Path("runs") / f"{Path(chosen.data.name).stem}-{chosen.model.name}"
-    progress = Progress(quiet=quiet)
+    from capstext import distributed
+
+    first = distributed.rank() == 0
+    progress = Progress(quiet=quiet or not first)
     progress.say("loading torch and transformers")
     from capstext import experiment
     from capstext.preparation import prepare
@@ -90,7 +93,8 @@ def train(
     if finished.stopped_by is not None:
         progress.say(f"stopped; the last step is saved in {folder}; go on with --resume")
         raise typer.Exit(128 + finished.stopped_by)
-    _show(finished.metrics, folder, as_json=as_json)
+    if first:
+        _show(finished.metrics, folder, as_json=as_json)
     if finished.diverged is not None:
         raise CapstextError(f"{finished.diverged}; the best model so far is in {folder}")
 

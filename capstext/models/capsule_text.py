@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from capstext.capsules import CapsuleSequence, ClassCapsules, ConvolutionalCapsules1d, PrimaryCapsules1d
 from capstext.routing import Routed, Routing
+from capstext.routing.squash import length
 
 
 class NgramConvolution(nn.Module):
@@ -53,7 +54,8 @@ class CapsuleBranch(nn.Module):
         super().__init__()
         self.ngrams = NgramConvolution(in_dim=in_dim, filters=filters, size=ngram_size, stride=stride)
         self.dropout = nn.Dropout(dropout)
-        self.primary = PrimaryCapsules1d(features=filters, capsules=primary_capsules, dim=dim)
+        squash = routing.options.get("squash", "sabour")
+        self.primary = PrimaryCapsules1d(features=filters, capsules=primary_capsules, dim=dim, squash=squash)
         self.convolutional = ConvolutionalCapsules1d(
             in_capsules=primary_capsules,
             in_dim=dim,
@@ -89,7 +91,7 @@ class CapsuleText(nn.Module):
         routing: Routing,
         ngram_sizes: tuple[int, ...] = (3, 4, 5),
         stride: int = 1,
-        filters: int = 32,
+        filters: int = 128,
         primary_capsules: int = 16,
         window: int = 3,
         capsules: int = 16,
@@ -101,6 +103,7 @@ class CapsuleText(nn.Module):
     ) -> None:
         super().__init__()
         self.classes = classes
+        self.has_own_activations = routing.name == "em"  # elsewhere a capsule's activation is its length
         self.branches = nn.ModuleList(
             CapsuleBranch(
                 in_dim=in_dim,
@@ -123,8 +126,9 @@ class CapsuleText(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]
     ) -> Float[Tensor, "B classes"]:
-        routed = [branch(embedded, mask) for branch in self.branches]
-        activation = routed[0].activation
-        if len(routed) > 1:
-            activation = torch.stack([one.poses for one in routed]).mean(dim=0).norm(dim=-1)
+        poses, activations = zip(*(branch(embedded, mask) for branch in self.branches), strict=True)
+        if len(self.branches) == 1 or self.has_own_activations:
+            activation = torch.stack(activations).mean(dim=0)
+        else:
+            activation = length(torch.stack(poses).mean(dim=0))
         return torch.logit(activation[:, : self.classes], eps=1e-6)

@@ -1,6 +1,7 @@
 """The routing core: votes of children in, poses and activations of parents out. Imports nothing of ours."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +64,14 @@ class Routing:
             return ROUTINGS[self.name](
                 votes, training=training, record=record, **self.options, **(learned or {})
             )
+
+    def deviation(self, *, children: int, parents: int, dim: int) -> float:
+        """The standard deviation of initial weights with which a signal passes.
+
+        Parents are sums of I children of length 1 shared among J: in random directions about 1 long.
+        EM's parents are means, and its activations middling where votes have variance 1.
+        """
+        return 1.0 if self.name == "em" else parents / math.sqrt(children * dim)
 
     def learned(self, parents: int) -> nn.ParameterDict:
         """The parameters for each parent that this routing learns, for the layer to own and hand in."""

@@ -1,22 +1,23 @@
 """Who takes what: softmax, sampling, amendment, padding and blocks, alike for every routing."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
+from capstext.routing.blocks import At, InBlocks
 from capstext.routing.softmax import Softmax, softmax_by_name
 from capstext.routing.votes import Routed, SharedVotes, Votes
 
+NOBODY = 1e-20
+"""A parent that gets no more than so much of all children has none."""
 
-def _recomputed(function: Callable[[], Any]) -> Any:
-    """The result of `function`, whose inner results are computed again for the backward pass."""
-    if not torch.is_grad_enabled():
-        return function()
-    return checkpoint(function, use_reentrant=False, preserve_rng_state=False)
+
+def count(mass: Float[Tensor, "*lead J"]) -> Float[Tensor, "*lead J 1"]:
+    """What to divide sums over children by: 1 for a parent that has none."""
+    return torch.where(mass > NOBODY, mass, 1.0).unsqueeze(-1)
 
 
 class Assignment:
@@ -77,56 +78,54 @@ class Assignment:
             self.last = coupling.detach()
         return coupling
 
-    def part(self, rows: slice, some: slice) -> "Assignment":
-        """The assignment of some problems and children of [n, I]."""
-        return Assignment(
-            self.votes.part(rows, some), self.softmax.part(rows, some), amendment=self.amendment
+    def fold(self, step: Callable[..., tuple[Tensor, ...]], *state: Tensor) -> tuple[Tensor, ...]:
+        """The sums of step(assignment, *state) over blocks of children whose votes stay in the cache."""
+        votes = self.votes
+        count = votes.children.shape[-2]
+        width = max(1, votes.at_once * count // (votes.size * votes.children.shape[:-2].numel()))
+        if width >= count or self._watched or not isinstance(votes, SharedVotes) or votes.children.dim() != 3:
+            return step(self, *state)
+        parts = [(slice(None), slice(left, left + width)) for left in range(0, count, width)]
+        *sums, votes.children = InBlocks.apply(
+            partial(self._run, step), parts, False, votes.children, votes.activation, votes.weights, *state
         )
+        return tuple(sums)
 
-    def fold(self, step: Callable[["Assignment"], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """The sums of `step` over blocks of children whose votes stay in the cache."""
-        whole = self.votes.children.dim() != 3 or self._watched or torch.compiler.is_compiling()
-        count = self.votes.children.shape[-2]
-        width = max(1, self.votes.at_once * count // (self.votes.size * self.votes.children.shape[0]))
-        if whole or width >= count or not isinstance(self.votes, SharedVotes):
-            return step(self)
-        everything = slice(None)
-        sums: tuple[Tensor, ...] = ()
-        for left in range(0, count, width):
-            some = slice(left, left + width)
-            terms = _recomputed(lambda some=some: step(self.part(everything, some)))
-            sums = tuple(a + b for a, b in zip(sums, terms, strict=True)) if sums else terms
-        return sums
-
-    def routed(self, procedure: Callable[["Assignment"], Routed], *, builds: bool = False) -> Routed:
-        """The procedure on blocks of problems whose votes may be built at once, where any are `builds`."""
-        lead = self.votes.children.shape[:-2]
-        problems = lead.numel()
-        height = max(1, self.votes.at_once // self.votes.size)
-        builds = builds or not isinstance(self.votes, SharedVotes)
-        if not builds or problems == 0 or self._watched or torch.compiler.is_compiling():
-            return procedure(self)
-        flat = self._flat()
-        if height >= problems:
-            poses, activation = procedure(flat)
-        else:
-            results = [
-                _recomputed(lambda top=top: procedure(flat.part(slice(top, top + height), slice(None))))
-                for top in range(0, problems, height)
-            ]
-            poses = torch.cat([result.poses for result in results])
-            activation = torch.cat([result.activation for result in results])
-        return Routed(
-            poses.reshape(*lead, *poses.shape[1:]), activation.reshape(*lead, *activation.shape[1:])
+    def routed(self, procedure: Callable[..., Routed], *learned: Tensor, builds: bool = False) -> Routed:
+        """procedure(assignment, *learned), on blocks of problems where votes are built."""
+        votes = self.votes
+        lead = votes.children.shape[:-2]
+        height = max(1, votes.at_once // votes.size)
+        builds = builds or not isinstance(votes, SharedVotes)
+        if not builds or height >= lead.numel() or self._watched:
+            return procedure(self, *learned)
+        children = votes.children.flatten(0, -3)
+        activation = None if votes.activation is None else votes.activation.flatten(0, -2)
+        flat = Assignment(
+            votes.of(children, activation, votes.weights), self.softmax.flat(), amendment=self.amendment
         )
+        parts = [(slice(top, top + height), slice(None)) for top in range(0, len(children), height)]
+        poses, active, _ = InBlocks.apply(
+            partial(flat._run, procedure), parts, True, children, activation, votes.weights, *learned
+        )
+        return Routed(poses.unflatten(0, lead), active.unflatten(0, lead))
+
+    def _run(
+        self,
+        step: Callable[..., tuple[Tensor, ...]],
+        at: At,
+        children: Tensor,
+        activation: Tensor | None,
+        weights: Tensor,
+        *state: Tensor,
+    ) -> tuple[Tensor, ...]:
+        votes = self.votes.of(children, activation, weights)
+        return step(Assignment(votes, self.softmax.part(*at), amendment=self.amendment), *state)
 
     @property
     def _watched(self) -> bool:
-        return self.record is not None or self.tolerance is not None
-
-    def _flat(self) -> "Assignment":
-        """The same problems with one leading dimension."""
-        return Assignment(self.votes.flat(), self.softmax.flat(), amendment=self.amendment)
+        """Whether couplings must be seen whole, or the compiler makes blocks of its own."""
+        return self.record is not None or self.tolerance is not None or torch.compiler.is_compiling()
 
 
 def assign(

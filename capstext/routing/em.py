@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from capstext.routing.assignment import Assignment, assign
+from capstext.routing.assignment import NOBODY, Assignment, assign, count
 from capstext.routing.votes import Routed, Votes, square_deviation
 
 COSTS = ("r", "aR")
 PRIORS = ("activation", "share")
-TINY = 1e-30
 
 
 class Mixture(NamedTuple):
@@ -53,16 +52,20 @@ def em(
         raise ValueError(f"inverse_temperature must be above 0, not {inverse_temperature}")
     if not floor >= 0:
         raise ValueError(f"floor must not be below 0, not {floor}")
+    if (beta_u is None) != (beta_a is None):
+        raise ValueError("beta_u and beta_a go together: give both or none")
 
-    def procedure(assignment: Assignment) -> Routed:
+    def procedure(
+        assignment: Assignment, beta_u: Tensor | None = None, beta_a: Tensor | None = None
+    ) -> Routed:
         mixture: Mixture | None = None
         for step in range(1, iterations + 1):
-            expectation = Expectation(mixture)
-            first, mass = assignment.fold(expectation.sums)
-            count = mass.clamp(min=TINY).unsqueeze(-1)
-            mean = first / count
-            (second,) = assignment.fold(lambda some, mean=mean, e=expectation: e.squares(some, mean))
-            variance = second / count + floor
+            expectation = Expectation()
+            first, mass = assignment.fold(expectation.sums, *(mixture or ()))
+            voters = count(mass)
+            mean = first / voters
+            (second,) = assignment.fold(expectation.squares, mean, *(mixture or ()))
+            variance = second / voters + floor
             price = variance.log().sum(dim=-1) / 2
             if beta_u is not None:
                 price = price + beta_u
@@ -70,13 +73,15 @@ def em(
             if beta_a is not None:
                 energy = energy + beta_a
             energy = energy * (inverse_temperature * (1 - 0.95**step))
-            total = mass.sum(dim=-1, keepdim=True).clamp(min=TINY)
-            log_prior = logsigmoid(energy) if prior == "activation" else (mass.clamp(min=TINY) / total).log()
+            if prior == "activation":
+                log_prior = logsigmoid(energy)
+            else:
+                total = mass.sum(dim=-1, keepdim=True)
+                log_prior = mass.clamp(min=NOBODY).log() - total.clamp(min=NOBODY).log()
             mixture = Mixture(mean, variance, log_prior)
             if assignment.settled:
                 break
-        voted = mass > 0  # a parent for which no child votes is absent
-        return Routed(mean, torch.where(voted, energy.sigmoid(), 0.0))
+        return Routed(mean, torch.where(mass > NOBODY, energy.sigmoid(), 0.0))
 
     assignment = assign(
         votes,
@@ -88,38 +93,40 @@ def em(
         training=training,
         record=record,
     )
-    return assignment.routed(procedure, builds=True)
+    learned = [beta for beta in (beta_u, beta_a) if beta is not None]
+    return assignment.routed(procedure, *learned, builds=True)
 
 
 class Expectation:
     """The E-step under a mixture, or equal shares where there is none yet; the last answer is kept."""
 
-    def __init__(self, mixture: Mixture | None) -> None:
-        self.mixture = mixture
+    def __init__(self) -> None:
         self.seen: tuple[Assignment, Tensor] | None = None
 
-    def responsibilities(self, some: Assignment) -> Tensor:
+    def responsibilities(self, some: Assignment, *mixture: Tensor) -> Tensor:
         """a_i R_ij: [..., I, J]."""
         if self.seen is not None and self.seen[0] is some:
             return self.seen[1]
-        if self.mixture is None:
-            shares = some.equal_shares()
+        if mixture:
+            logits = log_densities(some.votes, Mixture(*mixture))
+            # Shares too small for float32 are none, and have no gradient.
+            shares = some.softmax(torch.where(logits > logits.amax(dim=-1, keepdim=True) - 80, logits, -1e30))
         else:
-            shares = some.softmax(log_densities(some.votes, self.mixture))
+            shares = some.equal_shares()
         shares = some.note(shares)
         if some.weight is not None:
             shares = shares * some.weight.unsqueeze(-1)
         self.seen = (some, shares)
         return shares
 
-    def sums(self, some: Assignment) -> tuple[Tensor, Tensor]:
+    def sums(self, some: Assignment, *mixture: Tensor) -> tuple[Tensor, Tensor]:
         """Σ_i a_i R_ij û_ij and Σ_i a_i R_ij."""
-        shares = self.responsibilities(some)
+        shares = self.responsibilities(some, *mixture)
         return some.votes.combine(shares), shares.sum(dim=-2)
 
-    def squares(self, some: Assignment, mean: Tensor) -> tuple[Tensor]:
+    def squares(self, some: Assignment, mean: Tensor, *mixture: Tensor) -> tuple[Tensor]:
         """Σ_i a_i R_ij (û_ij - M_j)²."""
-        shares = self.responsibilities(some)
+        shares = self.responsibilities(some, *mixture)
         return ((shares.mT.unsqueeze(-2) @ square_deviation(some.votes, mean)).squeeze(-2),)
 
 

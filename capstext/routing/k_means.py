@@ -1,8 +1,10 @@
 """Soft k-means routing, by inner product or Euclidean distance."""
 
+from functools import partial
+
 from torch import Tensor
 
-from capstext.routing.assignment import Assignment, assign
+from capstext.routing.assignment import Assignment, assign, count
 from capstext.routing.squash import length, squash_by_name, unit
 from capstext.routing.votes import Routed, Votes
 
@@ -44,10 +46,10 @@ def k_means(
         return Routed(poses, length(poses))
 
     def by_distance(assignment: Assignment) -> Routed:
-        drawn, mass = assignment.fold(lambda some: _sums(some, None, temperature))
+        drawn, mass = assignment.fold(partial(_sums, temperature))
         for _ in range(iterations - 1):
-            centre = drawn / mass.clamp(min=1e-30).unsqueeze(-1)
-            drawn, mass = assignment.fold(lambda some, centre=centre: _sums(some, centre, temperature))
+            centre = drawn / count(mass)
+            drawn, mass = assignment.fold(partial(_sums, temperature), centre)
             if assignment.settled:
                 break
         poses = shrink(drawn)
@@ -67,7 +69,7 @@ def k_means(
     return assignment.routed(by_distance if euclidean else by_inner_product, builds=euclidean)
 
 
-def _sums(assignment: Assignment, centre: Tensor | None, temperature: float) -> tuple[Tensor, Tensor]:
+def _sums(temperature: float, assignment: Assignment, centre: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Σ_i w_i c_ij û_ij and Σ_i w_i c_ij, with the couplings that the distances to the centres give."""
     if centre is None:
         coupling = assignment.note(assignment.equal_shares())

@@ -76,6 +76,8 @@ def length(poses: Float[Tensor, "*lead D"]) -> Float[Tensor, "*lead"]:
 
 
 def unit(poses: Float[Tensor, "*lead D"]) -> Float[Tensor, "*lead D"]:
-    """Vectors of length 1; those shorter than 1e-12 stay as good as 0."""
+    """Vectors of length 1; those shorter than 1e-12 have no direction and become 0."""
     poses = poses.clamp(-LIMIT, LIMIT)
-    return poses / poses.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    norm = poses.norm(dim=-1, keepdim=True)
+    found = norm > 1e-12
+    return torch.where(found, poses / torch.where(found, norm, 1.0), 0.0)

@@ -8,11 +8,11 @@ activation 0 is padding and casts no vote. A routing asks them to
     attract          poses, softmax, weights ->  combine(w softmax(agree(poses)))
     square_distance  poses [..., J, D]       ->  |û_{j|i} - v_j|²      [..., I, J]
     built            the votes themselves                              [..., J, I, D]
-and, to work in blocks, for a flat [n, I] form and parts of it; `at_once` is how many numbers may be built.
+`at_once` is how many numbers of votes may be built. Some steps replace the children by the same children, as
+InBlocks explains.
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from capstext.routing.attract import Attract
+from capstext.routing.blocks import Total
 from capstext.routing.softmax import Softmax
 
 
@@ -43,7 +44,12 @@ def prepared(children: Tensor, activation: Tensor | None) -> tuple[Tensor, Tenso
             f"activation {list(activation.shape)} does not fit children {list(children.shape)}; "
             f"expected {list(children.shape[:-1])}"
         )
-    return torch.where((activation != 0).unsqueeze(-1), children, 0.0), activation.to(children.dtype)
+    real = activation != 0
+    # The second `where` keeps gradients from padding.
+    return (
+        torch.where(real.unsqueeze(-1), children, 0.0),
+        torch.where(real, activation.to(children.dtype), 0.0),
+    )
 
 
 class SharedVotes:
@@ -55,9 +61,10 @@ class SharedVotes:
         self,
         *,
         children: Float[Tensor, "*lead I d"],
-        weights: Float[Tensor, "J d D"],
-        activation: Float[Tensor, "*lead I"] | None = None,
+        weights: Float[Tensor, "..."],
+        activation: Float[Tensor, "..."] | None = None,
     ) -> None:
+        """Weights [J, d, D], activation [..., I]."""
         self.children, self.activation = prepared(children, activation)
         if weights.dim() != 3 or weights.shape[1] != children.shape[-1]:
             raise ValueError(
@@ -67,21 +74,15 @@ class SharedVotes:
         self.weights = weights.to(self.children.dtype)
         self.parents = weights.shape[0]
         self.size = children.shape[-2] * self.parents * weights.shape[2]
-        self.deviation: tuple[Tensor, Tensor] | None = None
+        self.deviation: tuple[Tensor, Tensor] | None = None  # means last asked about, and what was answered
+        self._built: Tensor | None = None
+        self._centred: tuple[Tensor, Tensor, Tensor] | None = None
 
-    def _of(self, children: Tensor, activation: Tensor | None) -> "SharedVotes":
-        votes = SharedVotes(children=children, weights=self.weights)
+    def of(self, children: Tensor, activation: Tensor | None, weights: Tensor) -> "SharedVotes":
+        """Votes of other children that are prepared already."""
+        votes = SharedVotes(children=children, weights=weights)
         votes.activation = activation
         return votes
-
-    def flat(self) -> "SharedVotes":
-        children = self.children.reshape(-1, *self.children.shape[-2:])
-        activation = None if self.activation is None else self.activation.reshape(children.shape[:2])
-        return self._of(children, activation)
-
-    def part(self, rows: slice, some: slice) -> "SharedVotes":
-        activation = None if self.activation is None else self.activation[rows, some]
-        return self._of(self.children[rows, some], activation)
 
     def _transform(self, drawn: Float[Tensor, "*lead J d"]) -> Float[Tensor, "*lead J D"]:
         return torch.einsum("...jd,jde->...je", drawn, self.weights)
@@ -95,9 +96,11 @@ class SharedVotes:
         flat = self.weights.transpose(0, 1).reshape(inner, parents * outer)
         return (drawn @ flat).unflatten(-1, (parents, outer))
 
-    @cached_property
+    @property
     def built(self) -> Float[Tensor, "*lead J I D"]:
-        return self.children.unsqueeze(-3) @ self.weights
+        if self._built is None:
+            self._built = self.children.unsqueeze(-3) @ self.weights
+        return self._built
 
     def combine(self, coupling: Float[Tensor, "*lead I J"]) -> Float[Tensor, "*lead J D"]:
         """Σ_i c_ij û_{j|i} = W_jᵀ (Σ_i c_ij u_i)."""
@@ -109,34 +112,36 @@ class SharedVotes:
 
     def total(self, weight: Float[Tensor, "*lead I"] | None = None) -> Float[Tensor, "*lead J D"]:
         """Σ_i w_i û_{j|i} = W_jᵀ (Σ_i w_i u_i)."""
-        if weight is None:
-            return self._spread(self.children.sum(dim=-2))
-        return self._spread((weight.unsqueeze(-2) @ self.children).squeeze(-2))
+        drawn, self.children = Total.apply(self.children, weight)
+        return self._spread(drawn)
 
     def attract(
         self, poses: Float[Tensor, "*lead J D"], softmax: Softmax, weight: Float[Tensor, "*lead I"] | None
     ) -> Float[Tensor, "*lead J D"]:
         """Σ_i w_i softmax_j(<û_{j|i}, v_j>) û_{j|i}, couplings and votes never in memory."""
-        lead = self.children.shape[:-2]
-        drawn = Attract.apply(
-            self.children.reshape(-1, *self.children.shape[-2:]),
-            self._keys(poses).reshape(-1, self.parents, self.children.shape[-1]),
+        shape = self.children.shape
+        drawn, children = Attract.apply(
+            self.children.reshape(-1, *shape[-2:]),
+            poses.reshape(-1, *poses.shape[-2:]),
+            self.weights,
             None if weight is None else weight.reshape(-1, weight.shape[-1]),
             softmax.flat(),
         )
-        return self._transform(drawn.reshape(*lead, *drawn.shape[-2:]))
+        self.children = children.reshape(shape)
+        return self._transform(drawn.reshape(*shape[:-2], *drawn.shape[-2:]))
 
-    @cached_property
-    def _centred(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _about_the_mean(self) -> tuple[Tensor, Tensor, Tensor]:
         """Children about their mean, the votes of that mean, and |û|² of the centred: less is cancelled."""
-        centre = self.children.mean(dim=-2, keepdim=True)
-        children = self.children - centre
-        squares = self._spread(children).square().sum(dim=-1)
-        return children, self._spread(centre.squeeze(-2)), squares
+        if self._centred is None:
+            centre = self.children.mean(dim=-2, keepdim=True)
+            children = self.children - centre
+            squares = self._spread(children).square().sum(dim=-1)
+            self._centred = (children, self._spread(centre.squeeze(-2)), squares)
+        return self._centred
 
     def square_distance(self, poses: Float[Tensor, "*lead J D"]) -> Float[Tensor, "*lead I J"]:
         """|û_{j|i} - v_j|² = |û|² - 2 <u_i, W_j v_j> + |v_j|², about the mean child."""
-        children, centre, squares = self._centred
+        children, centre, squares = self._about_the_mean()
         poses = poses - centre
         agreement = children @ self._keys(poses).mT
         return squares - 2 * agreement + poses.square().sum(dim=-1).unsqueeze(-2)
@@ -151,11 +156,11 @@ class FullVotes:
         self,
         *,
         children: Float[Tensor, "*lead I d"],
-        weights: Float[Tensor, "I J k e"],
-        activation: Float[Tensor, "*lead I"] | None = None,
+        weights: Float[Tensor, "..."],
+        activation: Float[Tensor, "..."] | None = None,
         rows: int = 1,
     ) -> None:
-        """`rows`: poses are matrices of so many rows, each of which W_ij transforms alike."""
+        """Weights [I, J, d, D], activation [..., I]; poses may be matrices of `rows` rows."""
         self.children, self.activation = prepared(children, activation)
         count, dim = children.shape[-2:]
         if weights.dim() != 4 or (weights.shape[0], weights.shape[2] * rows) != (count, dim):
@@ -166,26 +171,21 @@ class FullVotes:
         self.weights, self.rows = weights.to(self.children.dtype), rows
         self.parents = weights.shape[1]
         self.size = count * self.parents * rows * weights.shape[3]
-        self.deviation: tuple[Tensor, Tensor] | None = None
+        self.deviation: tuple[Tensor, Tensor] | None = None  # means last asked about, and what was answered
+        self._built: Tensor | None = None
 
-    def _of(self, children: Tensor, weights: Tensor, activation: Tensor | None) -> "FullVotes":
+    def of(self, children: Tensor, activation: Tensor | None, weights: Tensor) -> "FullVotes":
+        """Votes of other children that are prepared already."""
         votes = FullVotes(children=children, weights=weights, rows=self.rows)
         votes.activation = activation
         return votes
 
-    def flat(self) -> "FullVotes":
-        children = self.children.reshape(-1, *self.children.shape[-2:])
-        activation = None if self.activation is None else self.activation.reshape(children.shape[:2])
-        return self._of(children, self.weights, activation)
-
-    def part(self, rows: slice, some: slice) -> "FullVotes":
-        activation = None if self.activation is None else self.activation[rows, some]
-        return self._of(self.children[rows, some], self.weights[some], activation)
-
-    @cached_property
+    @property
     def built(self) -> Float[Tensor, "*lead J I D"]:
-        poses = self.children.unflatten(-1, (self.rows, -1))
-        return torch.einsum("...irk,ijke->...jire", poses, self.weights).flatten(-2)
+        if self._built is None:
+            poses = self.children.unflatten(-1, (self.rows, -1))
+            self._built = torch.einsum("...irk,ijke->...jire", poses, self.weights).flatten(-2)
+        return self._built
 
     def combine(self, coupling: Float[Tensor, "*lead I J"]) -> Float[Tensor, "*lead J D"]:
         return (coupling.mT.unsqueeze(-2) @ self.built).squeeze(-2)

@@ -17,7 +17,7 @@ class _Unfold(torch.autograd.Function):
     ) -> Float[Tensor, "B Q KC d"]:
         ctx.shape, ctx.window, ctx.stride = sequence.shape, window, stride
         windows = sequence.unfold(1, window, stride)  # [B, Q, C, d, K]
-        return windows.permute(0, 1, 4, 2, 3).flatten(2, 3)
+        return windows.permute(0, 1, 4, 2, 3).flatten(2, 3).contiguous()
 
     @staticmethod
     @once_differentiable

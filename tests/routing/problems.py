@@ -97,7 +97,7 @@ def route(problem: Problem, name: str, **options: Any) -> Any:
 
 def refer(problem: Problem, name: str, **options: Any) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """The reference's answer, problem by problem of the leading dimensions."""
-    given = {key: value for key, value in options.items() if key not in ("squash", "softmax", "kept")}
+    given = {key: value for key, value in options.items() if key not in ("squash", "softmax", "keep", "kept")}
     if "squash" in options:
         given["squash_kind"] = options["squash"]
     given["leaky"] = options.get("softmax", "plain").startswith("leaky")
