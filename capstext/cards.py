@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 
 from capstext.config import Config
-from capstext.sources import Corpus
+from capstext.data.sources import Corpus
 from capstext.version import VERSION
 
 

@@ -4,6 +4,7 @@ import os
 
 import torch
 from torch import distributed
+from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
 
 def rank() -> int:
@@ -23,7 +24,7 @@ def join() -> None:
     if cuda := torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     hosted_by_torchrun = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store = distributed.TCPStore(
+    store = TCPStore(
         os.environ["MASTER_ADDR"],
         int(os.environ["MASTER_PORT"]),
         world,
@@ -32,7 +33,7 @@ def join() -> None:
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     distributed.init_process_group(
         "nccl" if cuda else "gloo",
-        store=distributed.PrefixStore(f"attempt-{attempt}", store),
+        store=PrefixStore(f"attempt-{attempt}", store),
         rank=rank(),
         world_size=world,
     )

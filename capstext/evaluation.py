@@ -8,8 +8,8 @@ from torch import Tensor
 
 from capstext import metrics
 from capstext.batching import batches_by_length, multi_hot, pad
+from capstext.data.sources import Corpus
 from capstext.models.text import TextModel
-from capstext.sources import Corpus
 
 TOKENS_IN_BATCH = 8192
 

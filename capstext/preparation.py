@@ -9,8 +9,10 @@ import datasets
 import torch
 from tokenizers import Tokenizer
 
-from capstext import embeddings, sources, splits, tokenizers, vectors
+from capstext import embeddings, tokenizers, vectors
 from capstext.config import Config
+from capstext.data import sources, splits
+from capstext.data.sources import Corpus
 from capstext.embeddings import WordEmbedding
 from capstext.encoders import TransformerEmbedding
 from capstext.errors import UsageError
@@ -18,7 +20,6 @@ from capstext.losses import Loss, loss_by_name
 from capstext.models import build_network
 from capstext.models.text import TextModel
 from capstext.runs import Run
-from capstext.sources import Corpus
 
 Say = Callable[[str], None]
 Embedding = WordEmbedding | TransformerEmbedding
@@ -44,11 +45,10 @@ def prepare(
 ) -> Prepared:
     """Load, split, tokenise and build; the same config gives the same result."""
     corpus = split_corpus(config, errors=errors, skip_bad=skip_bad)
+    counts = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
     say(
-        f"{corpus.name}: {corpus.origin} (text from {corpus.text_column!r}, labels from {corpus.label_column!r}; "
-        f"{len(corpus.classes)} classes; rows: "
-        + ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
-        + ")"
+        f"{corpus.name}: {corpus.origin} (text from {corpus.text_column!r}, labels from "
+        f"{corpus.label_column!r}; {len(corpus.classes)} classes; rows: {counts})"
     )
     for note in corpus.notes:
         say(f"{corpus.name}: {note}")
@@ -156,7 +156,7 @@ def _reader(config: Config, corpus: Corpus, say: Say) -> tuple[Tokenizer, Embedd
 def _with_vectors(
     config: Config, texts: Sequence[str], name: str, say: Say
 ) -> tuple[Tokenizer, int, vectors.Vectors, float]:
-    """A tokenizer that knows words of the vectors as well, the vectors, and how much of the texts they cover."""
+    """A tokenizer that knows the vectors' words as well, the vectors, and what share of the texts they cover."""
     source = None if vectors.is_encoder(name) else vectors.read(name)
     known = vectors.encoder_words(tokenizers.pretrained_folder(name)) if source is None else source.words
     tokenizer, trained = _tokenizer(config, texts, extra_words=known[: config.tokens.extra_words])

@@ -38,11 +38,12 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
         monkeypatch.setattr(sys, "argv", ["capstext", *map(str, arguments)])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        code: object = 0
+        try:
             main()
-            raise SystemExit(0)
+        except SystemExit as ended:
+            code = ended.code
         captured = capsys.readouterr()
-        code = ended.value.code
         return Answer(code if isinstance(code, int) else 0, captured.out, captured.err)
 
     return run

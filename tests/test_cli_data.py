@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from capstext.catalog import DATASETS
 from capstext.cli.data import data_app
+from capstext.data.catalog import DATASETS
 from capstext.errors import CapstextError, UsageError
 
 HOME = os.environ.get("CAPSTEXT_DATA")

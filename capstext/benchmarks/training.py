@@ -17,7 +17,14 @@ from capstext.routing.squash import length
 
 # Zhao et al. 2018, sections 2 and 3; the length is that of the released code's batches.
 BATCH, LENGTH, WORD_DIM, CLASSES = 25, 50, 300, 2
-PAPER = {"filters": 32, "primary_capsules": 32, "capsules": 16, "dim": 16, "window": 3, "stride": 1}
+PAPER: dict[str, Any] = {
+    "filters": 32,
+    "primary_capsules": 32,
+    "capsules": 16,
+    "dim": 16,
+    "window": 3,
+    "stride": 1,
+}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from capstext.cli.answers import Answers, Format, Item, default_format, writer
 from capstext.errors import CapstextError, UsageError
 
 if TYPE_CHECKING:
-    from capstext.reading import Tally
+    from capstext.data.reading import Tally
 
 EXAMPLES = """\b
 Examples:
@@ -81,7 +81,7 @@ def classify(
     paths = _inputs(inputs or [])
 
     from capstext.classifier import Classifier
-    from capstext.reading import Tally
+    from capstext.data.reading import Tally
 
     classifier = Classifier.load(run, device)
     answers = Answers(classifier, top=top, threshold=threshold, several=len(paths) > 1, explain=explain)
@@ -126,7 +126,7 @@ def _rows(
     skip_bad: bool,
     max_characters: int,
 ) -> Iterator[Item]:
-    from capstext.reading import read_rows
+    from capstext.data.reading import read_rows
 
     for path, tally in zip(paths, tallies, strict=True):
         for row in read_rows(
@@ -150,7 +150,7 @@ def _standard_output() -> TextIO:
 
 def _id_width(paths: list[str]) -> int:
     """Room for file names, which are known beforehand, or for line numbers."""
-    from capstext.reading import documents_in
+    from capstext.data.reading import documents_in
 
     names = [
         len(str(document.relative_to(path)))
@@ -174,7 +174,7 @@ def _progress(paths: list[str], *, wanted: bool) -> Iterator[Callable[[], object
 
 
 def _expected_rows(paths: list[str]) -> int | None:
-    from capstext.reading import documents_in
+    from capstext.data.reading import documents_in
 
     rows = 0
     for path in map(Path, paths):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capstext.catalog import DATASETS, KnownDataset, known_dataset
-from capstext.reading import ErrorPolicy
+from capstext.data.catalog import DATASETS, KnownDataset, known_dataset
+from capstext.data.reading import ErrorPolicy
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from capstext.sources import Corpus
+    from capstext.data.sources import Corpus
 
 Name = Annotated[str, typer.Argument(help="A known name, a file, a folder or a hub id.", metavar="NAME|PATH")]
 TextColumn = Annotated[str | None, typer.Option(help="Column that holds the text; guessed if not given.")]
@@ -61,7 +61,7 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Splits, classes, lengths, terms."""
-    from capstext.sources import load
+    from capstext.data.sources import load
 
     corpus = load(
         name,
@@ -89,7 +89,7 @@ def check(
     """Bad rows, encoding faults, empty and repeated texts, rare classes; texts without labels, too."""
     findings, rows = _unlabelled_findings(name, text_column) if _is_plain_text(name) else (None, 0)
     if findings is None:
-        from capstext.sources import load
+        from capstext.data.sources import load
 
         corpus = load(
             name,
@@ -109,7 +109,7 @@ def check(
 
 
 def _listed(known: KnownDataset) -> dict[str, Any]:
-    from capstext.sources import locate
+    from capstext.data.sources import locate
 
     location = locate(known)
     return {
@@ -212,7 +212,7 @@ def _findings(corpus: "Corpus") -> list[str]:
 
 def _is_plain_text(name: str) -> bool:
     """Whether NAME holds texts without labels, as `capstext classify` reads them."""
-    from capstext.reading import documents_in, kind_of, sniff
+    from capstext.data.reading import documents_in, kind_of, sniff
 
     path = Path(name)
     if known_dataset(name) or not (path.exists() or name == "-") or path.suffix == ".parquet":
@@ -225,7 +225,7 @@ def _is_plain_text(name: str) -> bool:
 
 
 def _unlabelled_findings(name: str, text_column: str | None) -> tuple[list[str], int]:
-    from capstext.reading import Tally, read_rows
+    from capstext.data.reading import Tally, read_rows
 
     tally = Tally()
     control = 0

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from capstext.caches import cache_folder, fingerprint
-from capstext.distillation import distil, encoder_words
 from capstext.errors import UsageError, did_you_mean
 from capstext.hub import PACKAGED_ENCODERS, packaged, pretrained_folder, require_packaged
-from capstext.vector_files import Vectors, convert, stored_vectors
+from capstext.vectors.distillation import distil, encoder_words
+from capstext.vectors.files import Vectors, convert, stored_vectors
 
 __all__ = ["Coverage", "Vectors", "coverage", "distil", "encoder_words", "installed", "is_encoder", "read"]
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from capstext.catalog import DATASETS, NAMES, KnownDataset, known_dataset
+from capstext.data.catalog import DATASETS, NAMES, KnownDataset, known_dataset
 
 README = Path(__file__).parents[1] / "data" / "README.md"
 SAMPLE = README.parent / "sample"

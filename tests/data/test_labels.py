@@ -1,6 +1,6 @@
 import pytest
 
-from capstext.labels import labels_in
+from capstext.data.labels import labels_in
 
 
 @pytest.mark.parametrize(

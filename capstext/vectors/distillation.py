@@ -12,7 +12,7 @@ from capstext import tokenizers
 from capstext.caches import cache_folder, fingerprint
 from capstext.encoders import load_encoder
 from capstext.errors import CapstextError
-from capstext.vector_files import Matrix, Vectors, store, stored_vectors
+from capstext.vectors.files import Matrix, Vectors, store, stored_vectors
 from capstext.vocabularies import PAD, UNKNOWN
 
 WORDS_PER_BATCH = 256

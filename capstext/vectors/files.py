@@ -13,9 +13,9 @@ from typing import IO, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from capstext.data.lines import opened
 from capstext.errors import CapstextError
 from capstext.files import sync_folder
-from capstext.lines import opened
 
 Matrix = NDArray[np.float32]
 Entry = tuple[str, Matrix]

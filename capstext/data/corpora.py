@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from capstext.catalog import Hub, KnownDataset, Package, Protocol
+from capstext.data.catalog import Hub, KnownDataset, Package, Protocol
+from capstext.data.labels import LabelledTexts
+from capstext.data.lines import ErrorPolicy
 from capstext.errors import CapstextError, UsageError
-from capstext.labels import LabelledTexts
-from capstext.lines import ErrorPolicy
 
 if TYPE_CHECKING:
     from datasets import Dataset

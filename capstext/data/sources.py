@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 
 from capstext import hub
-from capstext.catalog import DATASETS, Hub, KnownDataset, Package, known_dataset
-from capstext.columns import GUESSING_ROWS, guess_columns, require_columns, require_label
-from capstext.corpora import Corpus, Found, Options, numbered_corpus, require_two_classes
+from capstext.data.catalog import DATASETS, Hub, KnownDataset, Package, known_dataset
+from capstext.data.columns import GUESSING_ROWS, guess_columns, require_columns, require_label
+from capstext.data.corpora import Corpus, Found, Options, numbered_corpus, require_two_classes
+from capstext.data.labelled_files import from_files
+from capstext.data.labels import LabelledTexts, labelled
+from capstext.data.reading import ErrorPolicy, kind_of
 from capstext.errors import CapstextError, UsageError, did_you_mean
-from capstext.labelled_files import from_files
-from capstext.labels import LabelledTexts, labelled
-from capstext.reading import ErrorPolicy, kind_of
 
 __all__ = ["Corpus", "Location", "load", "locate"]
 

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from capstext.data.lines import Origin, byte_lines
 from capstext.errors import CapstextError
-from capstext.lines import Origin, byte_lines
 
 Line = tuple[int, str | None]  # None stands for a line that is too long
 Record = tuple[int, dict[str, Any] | None]  # None stands for a record that is skipped

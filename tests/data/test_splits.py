@@ -5,9 +5,9 @@ import datasets
 import numpy as np
 import pytest
 
+from capstext.data.sources import Corpus
+from capstext.data.splits import fold, with_test, with_validation
 from capstext.errors import CapstextError, UsageError
-from capstext.sources import Corpus
-from capstext.splits import fold, with_test, with_validation
 
 
 def corpus(**splits: list[list[int]]) -> Corpus:

@@ -8,10 +8,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from capstext.columns import GUESSING_ROWS, Columns, by_name, guess_columns
+from capstext.data.columns import GUESSING_ROWS, Columns, by_name, guess_columns
+from capstext.data.lines import MAX_CHARACTERS, ErrorPolicy, Origin, Tally, byte_lines, opened
+from capstext.data.records import Record, records
 from capstext.errors import CapstextError, UsageError
-from capstext.lines import MAX_CHARACTERS, ErrorPolicy, Origin, Tally, byte_lines, opened
-from capstext.records import Record, records
 
 __all__ = ["ErrorPolicy", "Kind", "Row", "Tally", "documents_in", "kind_of", "read_rows", "sniff"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from capstext.data.reading import Tally, kind_of, read_rows, sniff
 from capstext.errors import CapstextError, UsageError
-from capstext.reading import Tally, kind_of, read_rows, sniff
 
 
 def written(folder: Path, name: str, content: bytes | str) -> Path:
@@ -134,7 +134,7 @@ def test_a_long_field_is_cut_at_the_bound_and_counted(tmp_path):
 
 MEMORY = """
 import resource, sys
-from capstext.reading import Tally, read_rows
+from capstext.data.reading import Tally, read_rows
 tally = Tally()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 lengths = [len(row.text) for row in read_rows("-", max_characters=1000, tally=tally)]
@@ -214,7 +214,7 @@ def test_a_bad_row_is_named_by_file_and_line_or_skipped_and_counted(tmp_path, na
 
 
 def test_an_overlong_record_is_a_bad_row(tmp_path, monkeypatch):
-    monkeypatch.setattr("capstext.records.RECORD_LIMIT", 1000)
+    monkeypatch.setattr("capstext.data.records.RECORD_LIMIT", 1000)
     for name, content in (
         ("a.csv", "text,label\ng,1\n" + "x" * 2000 + ",0\nd,1\n"),
         ("a.jsonl", '{"text": "g"}\n{"text": "' + "x" * 2000 + '"}\n{"text": "d"}\n'),
@@ -228,7 +228,7 @@ def test_an_overlong_record_is_a_bad_row(tmp_path, monkeypatch):
 
 
 def test_an_open_quote_does_not_swallow_a_large_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("capstext.records.RECORD_LINES", 50)
+    monkeypatch.setattr("capstext.data.records.RECORD_LINES", 50)
     path = written(tmp_path, "a.csv", 'text,label\n"open,1\n' + "fine,0\n" * 1000)
     with pytest.raises(CapstextError, match=r"a\.csv:2: a quote is opened and never closed"):
         texts(path)
@@ -343,7 +343,8 @@ def test_kinds_go_by_suffix(tmp_path):
 
 
 def test_reading_needs_only_the_standard_library():
-    code = "import sys, capstext.reading; print({'numpy', 'torch', 'datasets', 'pyarrow'} & set(sys.modules))"
+    heavy = "{'numpy', 'torch', 'datasets', 'pyarrow'}"
+    code = f"import sys, capstext.data.reading; print({heavy} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from capstext.caches import fingerprint
-from capstext.columns import require_label
-from capstext.corpora import Found, Options
+from capstext.data.columns import require_label
+from capstext.data.corpora import Found, Options
+from capstext.data.labels import LabelledTexts, labelled, labels_in
+from capstext.data.lines import Tally
+from capstext.data.reading import documents_in, kind_of, read_rows, sniff
 from capstext.errors import CapstextError
-from capstext.labels import LabelledTexts, labelled, labels_in
-from capstext.lines import Tally
-from capstext.reading import documents_in, kind_of, read_rows, sniff
 
 CACHE_FORMAT = 2  # raise it when rows are read in another way: old caches are then left alone
 

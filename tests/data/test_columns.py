@@ -1,6 +1,6 @@
 import pytest
 
-from capstext.columns import guess_columns
+from capstext.data.columns import guess_columns
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from pathlib import Path
 import datasets
 import pytest
 
-from capstext import hub, sources
-from capstext.catalog import DATASETS
+from capstext import hub
+from capstext.data import sources
+from capstext.data.catalog import DATASETS
+from capstext.data.sources import load, locate
 from capstext.errors import CapstextError, UsageError
-from capstext.sources import load, locate
 
 HOME = os.environ.get("CAPSTEXT_DATA")
 needs_data = pytest.mark.skipif(not HOME, reason="CAPSTEXT_DATA is not set")
@@ -255,7 +256,7 @@ NO_HUB = """
 import time
 start = time.monotonic()
 from capstext.errors import CapstextError
-from capstext.sources import load
+from capstext.data.sources import load
 try:
     load("nobody/nothing")
 except CapstextError as error:

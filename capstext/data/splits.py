@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from capstext.data.sources import Corpus
 from capstext.errors import CapstextError, UsageError
-from capstext.sources import Corpus
 
 if TYPE_CHECKING:
     from datasets import Dataset

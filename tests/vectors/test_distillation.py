@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from capstext import distillation, tokenizers, vectors
-from capstext.distillation import distil, encoder_words
+from capstext import tokenizers, vectors
 from capstext.encoders import load_encoder
+from capstext.vectors import distillation
+from capstext.vectors.distillation import distil, encoder_words
 
 
 @pytest.fixture(autouse=True)
