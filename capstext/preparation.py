@@ -10,6 +10,7 @@ import torch
 from tokenizers import Tokenizer
 
 from capstext import embeddings, tokenizers, vectors
+from capstext.batching import pad
 from capstext.config import Config
 from capstext.data import sources, splits
 from capstext.data.sources import Corpus
@@ -18,6 +19,7 @@ from capstext.encoders import TransformerEmbedding
 from capstext.errors import UsageError
 from capstext.losses import Loss, loss_by_name
 from capstext.models import build_network
+from capstext.models.capsule_text import CapsuleText
 from capstext.models.text import TextModel
 from capstext.runs import Run
 
@@ -26,6 +28,7 @@ Embedding = WordEmbedding | TransformerEmbedding
 
 # Vectors that nobody asked for by name are used if they have this share of the running words.
 ENOUGH = 0.5
+SCALING_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def prepare(
         name: tokenised(split, tokenizer, max_length=config.tokens.max_length)
         for name, split in corpus.splits.items()
     }
+    if isinstance(network, CapsuleText):
+        _scale(model, network, rows["train"], padding_id=tokenizers.padding_id(tokenizer))
     if isinstance(embedding, TransformerEmbedding) and not embedding.trained:
         say("running the frozen encoder over all texts, once")
         embedding.remember([ids for split in rows.values() for ids in split["ids"]])
@@ -112,6 +117,15 @@ def held_out(
     return replace(corpus, multi_label=run.multi_label), split
 
 
+def _scale(model: TextModel, network: CapsuleText, rows: datasets.Dataset, *, padding_id: int) -> None:
+    """Start capsules at a length that suits the texts, as a few of them tell it."""
+    ids, mask = pad(rows[:SCALING_ROWS]["ids"], padding_id=padding_id)
+    model.eval()
+    with torch.no_grad():
+        network.scale_weights(model.embedding(ids, mask), mask)
+    model.train()
+
+
 def tokenised(rows: datasets.Dataset, tokenizer: Tokenizer, *, max_length: int) -> datasets.Dataset:
     """Columns ids, labels and length, kept in Arrow files."""
 
@@ -156,7 +170,7 @@ def _reader(config: Config, corpus: Corpus, say: Say) -> tuple[Tokenizer, Embedd
 def _with_vectors(
     config: Config, texts: Sequence[str], name: str, say: Say
 ) -> tuple[Tokenizer, int, vectors.Vectors, float]:
-    """A tokenizer that knows the vectors' words as well, the vectors, and what share of the texts they cover."""
+    """A tokenizer with the vectors' words as well, the vectors, and what share of the texts they cover."""
     source = None if vectors.is_encoder(name) else vectors.read(name)
     known = vectors.encoder_words(tokenizers.pretrained_folder(name)) if source is None else source.words
     tokenizer, trained = _tokenizer(config, texts, extra_words=known[: config.tokens.extra_words])

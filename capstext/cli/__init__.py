@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from capstext.cli import bench, classify, data, evaluate, train
+from capstext.cli import bench, classify, evaluate, train
+from capstext.cli import data as data
 from capstext.errors import CapstextError
 from capstext.version import VERSION
 

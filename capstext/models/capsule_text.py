@@ -1,5 +1,8 @@
 """Capsule-A and Capsule-B of Zhao et al. 2018: embedded words in, log-odds a class out."""
 
+from collections.abc import Callable
+from typing import TypeVar, cast
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -8,6 +11,11 @@ from torch.nn import functional
 from capstext.capsules import CapsuleSequence, ClassCapsules, ConvolutionalCapsules1d, PrimaryCapsules1d
 from capstext.routing import Routed, Routing
 from capstext.routing.squash import length
+
+Capsules = TypeVar("Capsules", CapsuleSequence, Routed)
+
+# How often a layer's weights are scaled: its length changes its couplings, and so its length.
+SCALING_ROUNDS = 4
 
 
 class NgramConvolution(nn.Module):
@@ -76,6 +84,24 @@ class CapsuleBranch(nn.Module):
     def forward(self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]) -> Routed:
         return self.classes(*self.capsules(embedded, mask).flat())
 
+    def scale_weights(self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]) -> None:
+        """Give n-gram features a mean square of 1 and the capsules of each layer a length of about a half."""
+        features, places = self.ngrams(embedded, mask)
+        self.ngrams.convolution.weight /= features[places].square().mean().sqrt().clamp(min=1e-6)
+        features, places = self.ngrams(embedded, mask)
+        primary = _scaled(self.primary.linear.weight, lambda: self.primary(features, places))
+        convolutional = _scaled(self.convolutional.route.weights, lambda: self.convolutional(primary))
+        _scaled(self.classes.route.weights, lambda: self.classes(*convolutional.flat()))
+
+
+def _scaled(weights: Tensor, layer: Callable[[], Capsules]) -> Capsules:
+    """Scale `weights` until the layer's capsules are a half long, which is a norm of 1 before squashing."""
+    for _ in range(SCALING_ROUNDS):
+        activation = layer().activation
+        length = activation[activation > 0].mean().clamp(1e-4, 1 - 1e-4)
+        weights *= ((1 - length) / length).sqrt()
+    return layer()
+
 
 class CapsuleText(nn.Module):
     """A branch for each n-gram size, their class capsules averaged. Zhao et al. 2018, figure 3.
@@ -122,6 +148,13 @@ class CapsuleText(nn.Module):
             )
             for size in ngram_sizes
         )
+
+    @torch.no_grad()
+    def scale_weights(self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]) -> None:
+        """Let the signal of these texts reach the class capsules, after Mishkin and Matas 2016, algorithm 1."""
+        if not self.has_own_activations:
+            for branch in self.branches:
+                cast(CapsuleBranch, branch).scale_weights(embedded, mask)
 
     def forward(
         self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]

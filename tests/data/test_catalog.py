@@ -5,7 +5,7 @@ import pytest
 
 from capstext.data.catalog import DATASETS, NAMES, KnownDataset, known_dataset
 
-README = Path(__file__).parents[1] / "data" / "README.md"
+README = Path(__file__).parents[2] / "data" / "README.md"
 SAMPLE = README.parent / "sample"
 
 

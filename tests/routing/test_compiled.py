@@ -1,51 +1,28 @@
 """Compiled routing is one graph and gives what eager routing gives, gradients and bf16 autocast included."""
 
-from typing import Any
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-import torch
-from problems import OPTIONS, Problem, make_problem
 
-from capstext.routing import Routing
-
-CASES = [(name, options) for name, several in OPTIONS.items() for options in several[:1]]
-CASES += [("dynamic", {"softmax": "leaky", "amendment": True}), ("k-means", {"distance": "euclidean"})]
-CASES = [case for case in CASES if case[0] != "em"] + [("em", {"softmax": "leaky"})]
+HERE = Path(__file__).parent
 
 
-def compare(name: str, options: dict[str, Any], kind: str, backend: str) -> None:
-    torch._dynamo.reset()
-    problem = make_problem(kind, name=name).to(torch.float32)
-    routing = Routing(name, options)
-
-    def route(children: torch.Tensor, weights: torch.Tensor, activation: torch.Tensor) -> Any:
-        votes = Problem(kind, children, weights, activation).votes()
-        return tuple(routing(votes, training=False, learned=problem.learned))
-
-    answers = []
-    for function in (route, torch.compile(route, fullgraph=True, backend=backend)):
-        given = [t.clone().requires_grad_() for t in (problem.children, problem.weights, problem.activation)]
-        poses, activation = function(*given)
-        (poses.square().sum() + activation.sum()).backward()
-        answers.append([poses, activation, *(t.grad for t in given if t.grad is not None)])
-    for expected, found in zip(*answers, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        poses, _ = torch.compile(route, fullgraph=True, backend=backend)(
-            problem.children.bfloat16(), problem.weights, problem.activation
-        )
-    assert poses.dtype == torch.float32
-    assert poses.isfinite().all()
+def compiled(backend: str) -> str:
+    """What the script says in a process without type checks, which do not compile."""
+    path = os.pathsep.join([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "compiled.py"), backend]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("kind", ["shared", "full"])
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_one_graph_equals_eager(name: str, options: dict[str, Any], kind: str) -> None:
-    compare(name, options, kind, "aot_eager")
+def test_one_graph_equals_eager() -> None:
+    assert compiled("aot_eager").startswith("equal")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["shared", "full"])
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_compiled_code_equals_eager(name: str, options: dict[str, Any], kind: str) -> None:
-    compare(name, options, kind, "inductor")
+def test_compiled_code_equals_eager() -> None:
+    assert compiled("inductor").startswith("equal")
