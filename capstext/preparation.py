@@ -24,6 +24,7 @@ from capstext.models.text import TextModel
 from capstext.runs import Run
 
 Say = Callable[[str], None]
+Count = Callable[[int, int], None]  # so many done, of so many
 Embedding = WordEmbedding | TransformerEmbedding
 
 # Vectors that nobody asked for by name are used if they have this share of the running words.
@@ -44,7 +45,12 @@ class Prepared:
 
 
 def prepare(
-    config: Config, *, errors: Any = "strict", skip_bad: bool = False, say: Say = lambda message: None
+    config: Config,
+    *,
+    errors: Any = "strict",
+    skip_bad: bool = False,
+    say: Say = lambda message: None,
+    count: Count = lambda done, of: None,
 ) -> Prepared:
     """Load, split, tokenise and build; the same config gives the same result."""
     corpus = split_corpus(config, errors=errors, skip_bad=skip_bad)
@@ -60,7 +66,7 @@ def prepare(
     except ValueError as error:
         raise UsageError(str(error)) from None
     torch.manual_seed(config.training.seed)
-    tokenizer, embedding = _reader(config, corpus, say)
+    tokenizer, embedding = _reader(config, corpus, say, count)
     config = replace(config, tokens=replace(config.tokens, max_length=_max_length(config, embedding)))
     network = build_network(config, in_dim=embedding.dim, classes=len(corpus.classes))
     model = TextModel(embedding=embedding, network=network, classes=len(corpus.classes))
@@ -72,7 +78,7 @@ def prepare(
         _scale(model, network, rows["train"], padding_id=tokenizers.padding_id(tokenizer))
     if isinstance(embedding, TransformerEmbedding) and not embedding.trained:
         say("running the frozen encoder over all texts, once")
-        embedding.remember([ids for split in rows.values() for ids in split["ids"]])
+        embedding.remember([ids for split in rows.values() for ids in split["ids"]], progress=count)
     return Prepared(config, corpus, tokenizer, model, rows, loss)
 
 
@@ -148,7 +154,7 @@ def _max_length(config: Config, embedding: Embedding) -> int:
     return min(config.tokens.max_length, getattr(embedding, "max_length", None) or config.tokens.max_length)
 
 
-def _reader(config: Config, corpus: Corpus, say: Say) -> tuple[Tokenizer, Embedding]:
+def _reader(config: Config, corpus: Corpus, say: Say, count: Count) -> tuple[Tokenizer, Embedding]:
     """Tokenizer and embedding, made for each other."""
     if config.embeddings.mode in ("frozen", "fine-tuned"):
         return _contextual(config)
@@ -157,7 +163,7 @@ def _reader(config: Config, corpus: Corpus, say: Say) -> tuple[Tokenizer, Embedd
     if name == "auto":
         name = vectors.installed() or ""
     if config.embeddings.mode != "random" and name:
-        tokenizer, trained, source, covered = _with_vectors(config, texts, name, say)
+        tokenizer, trained, source, covered = _with_vectors(config, texts, name, say, count)
         if covered >= ENOUGH or config.embeddings.vectors != "auto":
             return tokenizer, _word_embedding(config, tokenizer, trained, source)
         say(f"{name} covers too little of these texts; word vectors start at random")
@@ -168,7 +174,7 @@ def _reader(config: Config, corpus: Corpus, say: Say) -> tuple[Tokenizer, Embedd
 
 
 def _with_vectors(
-    config: Config, texts: Sequence[str], name: str, say: Say
+    config: Config, texts: Sequence[str], name: str, say: Say, count: Count
 ) -> tuple[Tokenizer, int, vectors.Vectors, float]:
     """A tokenizer with the vectors' words as well, the vectors, and what share of the texts they cover."""
     source = None if vectors.is_encoder(name) else vectors.read(name)
@@ -176,7 +182,7 @@ def _with_vectors(
     tokenizer, trained = _tokenizer(config, texts, extra_words=known[: config.tokens.extra_words])
     if source is None:
         say(f"taking word vectors from {name}")
-        source = vectors.read(name, vocabulary=tokenizers.words(tokenizer))
+        source = vectors.read(name, vocabulary=tokenizers.words(tokenizer), progress=count)
     share = vectors.coverage(_counts(tokenizer, texts), source).running
     say(f"{source.origin}: {source.dim}-d, covers {100 * share:.1f} % of the running words")
     return tokenizer, trained, source, share

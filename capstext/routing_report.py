@@ -123,7 +123,7 @@ def shares(steps: int = 150) -> list[Share]:
             ("plain", "plain", False),
             ("leaky", "leaky", False),
             ("orphan", "plain", True),
-            ("leaky and orphan", "leaky", True),
+            ("both", "leaky", True),
         )
     ]
 
@@ -256,9 +256,9 @@ fixed-point and k-means routing come to rest.
 
 ## What leak and orphan take
 
-Class capsules trained for 150 steps; then where a child goes, signal / noise. The leak is a parent of logit 0,
-the orphan a class capsule that no label ever asks for. Both take from the classes, but neither tells noise from
-signal well here: what they take of noise is close to what they take of signal.
+Class capsules trained for 150 steps; then where a child goes, signal / noise. The leak is a parent of logit
+0, the orphan a class capsule that no label ever asks for. Both take from the classes, but neither tells noise
+from signal well here: what they take of noise is close to what they take of signal.
 
 ![shares of signal and noise](routing/shares.png)
 
@@ -278,8 +278,8 @@ once, a falling one begins soft and ends hard.
 ## What is descended
 
 Regularised (at constant α) and k-means routing never raise their loss; dynamic routing can. On four children
-and two parents its loss is {", ".join(f"{value:.3f}" for value in risen)}: the last step rises, because the factor
-n²/(1+n²) changes with the centres that it is a constant for.
+and two parents its loss is {", ".join(f"{value:.3f}" for value in risen)}:
+the last step rises, because the factor n²/(1+n²) changes with the centres that it is a constant for.
 
 ![losses by iteration](routing/loss.png)
 ![dynamic routing's loss rises](routing/counter-example.png)

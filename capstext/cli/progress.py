@@ -21,17 +21,23 @@ class Progress:
     def warn(self, message: str) -> None:
         self._write(f"capstext: {message}")
 
+    def count(self, done: int, of: int) -> None:
+        """So many of something are done, before the first step."""
+        if self.quiet:
+            return
+        if self.bar is None:
+            self.bar = self._new_bar(of, unit="")
+        self.bar.update(done - self.bar.n)
+        if done >= of:
+            self.close()
+
     def report(self, step: int, steps: int, facts: dict[str, float]) -> None:
         """One step is done; `facts` may hold the loss, or the scores of an epoch."""
         if self.quiet:
             return
         self.loss = facts.get("loss", self.loss)
         if self.bar is None:
-            from tqdm import tqdm
-
-            self.bar = tqdm(
-                total=steps, initial=step, unit="step", desc="training", disable=not sys.stderr.isatty()
-            )
+            self.bar = self._new_bar(steps, initial=step, unit="step", desc="training")
         self.bar.update(step - self.bar.n)
         if "loss" in facts:
             self.bar.set_postfix(loss=f"{facts['loss']:.3f}")
@@ -43,6 +49,11 @@ class Progress:
         if self.bar is not None:
             self.bar.close()
             self.bar = None
+
+    def _new_bar(self, total: int, **options: Any) -> Any:
+        from tqdm import tqdm
+
+        return tqdm(total=total, disable=not sys.stderr.isatty(), **options)
 
     def _write(self, message: str) -> None:
         if self.bar is not None and not self.bar.disable:

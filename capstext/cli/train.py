@@ -75,7 +75,7 @@ def train(
     from capstext.preparation import prepare
 
     experiment.refuse_taken(folder, resume=resume)
-    prepared = prepare(chosen, errors=errors, skip_bad=skip_bad, say=progress.say)
+    prepared = prepare(chosen, errors=errors, skip_bad=skip_bad, say=progress.say, count=progress.count)
     if dry_run:
         typer.echo(_plan(prepared, folder))
         return

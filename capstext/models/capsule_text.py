@@ -1,7 +1,6 @@
 """Capsule-A and Capsule-B of Zhao et al. 2018: embedded words in, log-odds a class out."""
 
-from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,10 +11,10 @@ from capstext.capsules import CapsuleSequence, ClassCapsules, ConvolutionalCapsu
 from capstext.routing import Routed, Routing
 from capstext.routing.squash import length
 
-Capsules = TypeVar("Capsules", CapsuleSequence, Routed)
-
-# How often a layer's weights are scaled: its length changes its couplings, and so its length.
-SCALING_ROUNDS = 4
+# Root mean square of n-gram features at the start: what GloVe's vectors give with torch's weights. From it
+# the lengths of primary, convolutional and class capsules begin at about .8, .8 and .4; random vectors
+# are smaller, and without scaling nothing of them would reach the classes.
+FEATURE_SIZE = 0.25
 
 
 class NgramConvolution(nn.Module):
@@ -85,22 +84,12 @@ class CapsuleBranch(nn.Module):
         return self.classes(*self.capsules(embedded, mask).flat())
 
     def scale_weights(self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]) -> None:
-        """Give n-gram features a mean square of 1 and the capsules of each layer a length of about a half."""
+        """Give the n-gram features of these texts the size that the capsule layers' weights are made for."""
         features, places = self.ngrams(embedded, mask)
-        self.ngrams.convolution.weight /= features[places].square().mean().sqrt().clamp(min=1e-6)
-        features, places = self.ngrams(embedded, mask)
-        primary = _scaled(self.primary.linear.weight, lambda: self.primary(features, places))
-        convolutional = _scaled(self.convolutional.route.weights, lambda: self.convolutional(primary))
-        _scaled(self.classes.route.weights, lambda: self.classes(*convolutional.flat()))
-
-
-def _scaled(weights: Tensor, layer: Callable[[], Capsules]) -> Capsules:
-    """Scale `weights` until the layer's capsules are a half long, which is a norm of 1 before squashing."""
-    for _ in range(SCALING_ROUNDS):
-        activation = layer().activation
-        length = activation[activation > 0].mean().clamp(1e-4, 1 - 1e-4)
-        weights *= ((1 - length) / length).sqrt()
-    return layer()
+        size = features[places].square().mean().sqrt().clamp(min=1e-6)
+        self.ngrams.convolution.weight *= FEATURE_SIZE / size
+        if self.ngrams.convolution.bias is not None:
+            self.ngrams.convolution.bias *= FEATURE_SIZE / size
 
 
 class CapsuleText(nn.Module):
@@ -151,10 +140,9 @@ class CapsuleText(nn.Module):
 
     @torch.no_grad()
     def scale_weights(self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]) -> None:
-        """Let the signal of these texts reach the class capsules, after Mishkin and Matas 2016, algorithm 1."""
-        if not self.has_own_activations:
-            for branch in self.branches:
-                cast(CapsuleBranch, branch).scale_weights(embedded, mask)
+        """Let the signal of these texts reach the class capsules, whatever the size of their vectors."""
+        for branch in self.branches:
+            cast(CapsuleBranch, branch).scale_weights(embedded, mask)
 
     def forward(
         self, embedded: Float[Tensor, "B L E"], mask: Bool[Tensor, "B L"]

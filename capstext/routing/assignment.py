@@ -37,6 +37,7 @@ class Assignment:
         self.weight = votes.activation if amendment else None
         self.last: Tensor | float = 0.0
         self.settled = False
+        self.passing = False  # a block of children that is not asked a second time
 
     @property
     def presence(self) -> Tensor | None:
@@ -86,8 +87,15 @@ class Assignment:
         if width >= count or self._watched or not isinstance(votes, SharedVotes) or votes.children.dim() != 3:
             return step(self, *state)
         parts = [(slice(None), slice(left, left + width)) for left in range(0, count, width)]
+        run = partial(self._run, step, True)
         *sums, votes.children = InBlocks.apply(
-            partial(self._run, step), parts, False, votes.children, votes.activation, votes.weights, *state
+            run,
+            parts,
+            False,
+            votes.children,
+            votes.activation,
+            votes.weights,
+            *state,
         )
         return tuple(sums)
 
@@ -106,13 +114,14 @@ class Assignment:
         )
         parts = [(slice(top, top + height), slice(None)) for top in range(0, len(children), height)]
         poses, active, _ = InBlocks.apply(
-            partial(flat._run, procedure), parts, True, children, activation, votes.weights, *learned
+            partial(flat._run, procedure, False), parts, True, children, activation, votes.weights, *learned
         )
         return Routed(poses.unflatten(0, lead), active.unflatten(0, lead))
 
     def _run(
         self,
         step: Callable[..., tuple[Tensor, ...]],
+        passing: bool,
         at: At,
         children: Tensor,
         activation: Tensor | None,
@@ -120,7 +129,9 @@ class Assignment:
         *state: Tensor,
     ) -> tuple[Tensor, ...]:
         votes = self.votes.of(children, activation, weights)
-        return step(Assignment(votes, self.softmax.part(*at), amendment=self.amendment), *state)
+        part = Assignment(votes, self.softmax.part(*at), amendment=self.amendment)
+        part.passing = passing
+        return step(part, *state)
 
     @property
     def _watched(self) -> bool:

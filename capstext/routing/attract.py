@@ -54,7 +54,7 @@ class Attract(torch.autograd.Function):
             coupling = softmax.part(rows, some)(keys[rows] @ u.mT, dim=-2)  # [n, J, I]
             if presence is not None:
                 coupling = coupling * presence[rows, None, some]
-            drawn[rows].baddbmm_(coupling, u)
+            drawn[rows] += coupling @ u
         return drawn, children
 
     @staticmethod
@@ -96,6 +96,6 @@ def _attract_backward(
             given, slope = coupling * w, slope * w
         # d loss / d logits = c (slope - Σ_j c slope), with or without a leak
         slope = torch._softmax_backward_data(slope, coupling, -2, coupling.dtype)
-        later[rows, some].baddbmm_(given.mT, g).baddbmm_(slope.mT, k)
-        d_keys[rows].baddbmm_(slope, u)
+        later[rows, some] += (given.mT @ g).add_(slope.mT @ k)
+        d_keys[rows] += slope @ u
     return later, d_keys, d_presence

@@ -116,7 +116,7 @@ class Expectation:
         shares = some.note(shares)
         if some.weight is not None:
             shares = shares * some.weight.unsqueeze(-1)
-        self.seen = (some, shares)
+        self.seen = None if some.passing else (some, shares)
         return shares
 
     def sums(self, some: Assignment, *mixture: Tensor) -> tuple[Tensor, Tensor]:
