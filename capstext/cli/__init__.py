@@ -15,7 +15,6 @@ from capstext.version import VERSION
 
 app = typer.Typer(
     name="capstext",
-    help="Text classification with capsule networks.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -39,11 +38,10 @@ def _options(
 ) -> None:
     """Text classification with capsule networks.
 
-    capstext train --data reviews.csv --out runs/reviews     from your own texts to a model
-
-    capstext classify runs/reviews new.txt                   one class a line
-
-    capstext evaluate runs/reviews --data held-out.csv       how good it is
+    \b
+    capstext train --data reviews.csv --out runs/reviews    from your own texts to a model
+    capstext classify runs/reviews new.txt                  one class a line
+    capstext evaluate runs/reviews --data held-out.csv      how good it is
     """
 
 

@@ -23,8 +23,10 @@ def register(app: typer.Typer) -> None:
 
 @bench_app.command()
 def routing(
-    compiled: Annotated[bool, typer.Option(help="Also under torch.compile.")] = False,
-    curve: Annotated[bool, typer.Option(help="Also documents of up to a million capsules.")] = False,
+    compiled: Annotated[bool, typer.Option("--compiled", help="Also under torch.compile.")] = False,
+    curve: Annotated[
+        bool, typer.Option("--curve", help="Also documents of up to a million capsules.")
+    ] = False,
     repeats: Repeats = 9,
     as_json: Json = False,
 ) -> None:

@@ -10,18 +10,16 @@ from capstext.cli.progress import Progress
 from capstext.cli.train import summary
 from capstext.errors import UsageError
 
-EPILOG = """Examples:
-
-capstext evaluate runs/demo                                   the test rows of the data it was trained on
-
-capstext evaluate runs/demo --data held-out.csv --json
-
-capstext evaluate runs/reuters --data reuters_transfer --split test_multilabel --threshold 0.4
+EXAMPLES = """\b
+Examples:
+  capstext evaluate runs/demo                            the test rows of its own data
+  capstext evaluate runs/demo --data held-out.csv --json
+  capstext evaluate runs/reuters --split test_multilabel --threshold 0.4
 """
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(evaluate)
+    app.command(epilog=EXAMPLES)(evaluate)
 
 
 def evaluate(
@@ -37,7 +35,7 @@ def evaluate(
     ] = None,
     errors: Annotated[str, typer.Option(help="Bytes that are not UTF-8: strict or replace.")] = "strict",
     skip_bad: Annotated[
-        bool, typer.Option(help="Pass over rows that cannot be read, and count them.")
+        bool, typer.Option("--skip-bad", help="Pass over rows that cannot be read, and count them.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="All scores as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Nothing but results and errors.")] = False,

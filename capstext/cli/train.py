@@ -14,22 +14,18 @@ from capstext.errors import CapstextError, UsageError
 if TYPE_CHECKING:
     from capstext.preparation import Prepared
 
-EPILOG = """Examples:
-
-capstext train configs/demo.yaml --out runs/demo
-
-capstext train --data reviews.csv --out runs/reviews
-
-capstext train --data reviews.csv --set model.name=capsule-a --set training.epochs=5
-
-capstext train configs/mr/capsule-b.yaml --out runs/mr --resume      go on after a stop
-
-torchrun --nproc-per-node 2 -m capstext train configs/mr/capsule-b.yaml --resume
+EXAMPLES = """\b
+Examples:
+  capstext train --data reviews.csv --out runs/reviews
+  capstext train configs/demo.yaml --out runs/demo
+  capstext train configs/demo.yaml --set model.name=capsule-a --set training.epochs=5
+  capstext train configs/demo.yaml --out runs/demo --resume     go on after a stop
+  torchrun --standalone --nproc-per-node 2 -m capstext train configs/demo.yaml --resume
 """
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(train)
+    app.command(epilog=EXAMPLES)(train)
 
 
 def train(
@@ -49,12 +45,14 @@ def train(
         str | None, typer.Option(help="Column of the classes  [default: guessed]")
     ] = None,
     resume: Annotated[
-        bool, typer.Option(help="Go on from the last good checkpoint, if there is one.")
+        bool, typer.Option("--resume", help="Go on from the last good checkpoint, if there is one.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option(help="Show settings, counts and sizes, and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show settings, counts and sizes, and stop.")
+    ] = False,
     errors: Annotated[str, typer.Option(help="Bytes that are not UTF-8: strict or replace.")] = "strict",
     skip_bad: Annotated[
-        bool, typer.Option(help="Pass over rows that cannot be read, and count them.")
+        bool, typer.Option("--skip-bad", help="Pass over rows that cannot be read, and count them.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Scores as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Nothing but results and errors.")] = False,

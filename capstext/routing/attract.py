@@ -83,7 +83,7 @@ def _attract_backward(
     later: Float[Tensor, "n I d"] | None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Gradients of children (those of later steps included), keys and presence."""
-    later = torch.zeros_like(children) if later is None else own(later)
+    d_children = torch.empty_like(children) if later is None else own(later)
     d_keys = torch.zeros_like(keys)
     d_presence = None if presence is None else torch.empty_like(presence)
     for rows, some in blocks(children.shape[0], children.shape[1], keys.shape[1]):
@@ -96,6 +96,9 @@ def _attract_backward(
             given, slope = coupling * w, slope * w
         # d loss / d logits = c (slope - Σ_j c slope), with or without a leak
         slope = torch._softmax_backward_data(slope, coupling, -2, coupling.dtype)
-        later[rows, some] += (given.mT @ g).add_(slope.mT @ k)
         d_keys[rows] += slope @ u
-    return later, d_keys, d_presence
+        part = (given.mT @ g).add_(slope.mT @ k)
+        if later is not None:
+            part += d_children[rows, some]
+        d_children[rows, some] = part
+    return d_children, d_keys, d_presence
