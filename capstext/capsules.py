@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from capstext.routing import VOTES, Routed, Routing
+from capstext.routing.kinds import weights_shape
 from capstext.routing.squash import length, squash_by_name
-from capstext.routing.votes import weights_shape
 from capstext.routing.windows import image_windows, sequence_windows
 
 

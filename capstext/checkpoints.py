@@ -85,7 +85,11 @@ def _fault(checkpoint: Path) -> str | None:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(plain, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise CapstextError(f"{path}: cannot be written: {error}") from None
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from capstext import runs, tokenizers
 from capstext.batching import batches_by_length, pad
-from capstext.errors import CapstextError, UsageError
+from capstext.devices import resolve_device
+from capstext.errors import CapstextError
 from capstext.explain import Word, relevances, words
 
 Item = TypeVar("Item")
@@ -233,17 +234,6 @@ def _as_text(item: object) -> str:
     if not isinstance(item, str):
         raise TypeError(f"expected texts, found {item!r}")
     return item
-
-
-def resolve_device(name: str) -> str:
-    """`auto` is a GPU where there is one."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("device cuda: torch finds no GPU here; use cpu or auto")
-    if name not in ("cpu", "cuda"):
-        raise UsageError(f"unknown device {name}; choose from: auto, cpu, cuda")
-    return name
 
 
 def _windows(items: Iterable[Item], text: Callable[[Item], str]) -> Iterator[list[Item] | CapstextError]:

@@ -1,6 +1,7 @@
 """One run, whole: train, calibrate, test, save. What `capstext train` does, and every comparison."""
 
 import fcntl
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,12 +12,16 @@ from typing import Any
 import torch
 
 from capstext import cards, distributed, evaluation, runs, training
-from capstext.errors import CapstextError
+from capstext.errors import CapstextError, UsageError
+from capstext.files import write_json
 from capstext.preparation import Prepared
+from capstext.runs import CHECKPOINTS
 from capstext.tokenizers import padding_id
 
-CHECKPOINTS = "checkpoints"
 LOCK = ".lock"
+SETTINGS = "settings.json"
+# What may be different when a training goes on: where it runs, how often it saves, who watches.
+FREE = {"training.device", "training.checkpoint_steps", "training.tensorboard"}
 
 
 @dataclass(frozen=True)
@@ -38,24 +43,17 @@ def train(
     warn: Callable[[str], None] = lambda message: None,
 ) -> Finished:
     """Train into `folder`. A run that is complete there is read, not repeated."""
-    refuse_taken(folder, resume=resume)
+    if distributed.rank() == 0:
+        runs.refuse_taken(folder, resume=resume)
     if (folder / runs.CHECKSUMS).exists():
-        return Finished(runs.load(folder).metrics)
+        found = runs.load(folder)
+        _refuse_changes(folder, found.config.as_dict(), runs.resolved(prepared.config).as_dict())
+        training.discard_checkpoints(folder / CHECKPOINTS)
+        return Finished(found.metrics)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone_in(folder):
+        _remember(prepared, folder)
         return _train(prepared, folder, resume=resume, command=command, report=report, warn=warn)
-
-
-def refuse_taken(folder: Path, *, resume: bool) -> None:
-    """A folder that holds a run already is gone on with, or left alone."""
-    if resume:
-        return
-    if (folder / runs.CHECKSUMS).exists():
-        raise CapstextError(f"{folder}: holds a finished run; choose another --out, or remove it")
-    if (folder / CHECKPOINTS).exists():
-        raise CapstextError(
-            f"{folder}: holds an unfinished run; go on with --resume, or choose another --out"
-        )
 
 
 def _train(
@@ -73,6 +71,8 @@ def _train(
 
     def scores(split: str) -> dict[str, Any]:
         raw = evaluation.log_odds(model, rows[split], padding_id=padding)
+        if not raw.isfinite().all():
+            raise FloatingPointError("the model gives scores that are no numbers")
         return evaluation.score(raw, truth[split], model=model, corpus=corpus)
 
     def validate(_: Any) -> dict[str, float]:
@@ -86,19 +86,24 @@ def _train(
         truth["train"].sum(dim=0), len(truth["train"]), multi_label=corpus.multi_label
     )
     started = time.monotonic()
-    outcome = training.fit(
-        model,
-        rows=rows["train"],
-        validate=validate,
-        loss=prepared.loss,
-        config=config.training,
-        classes=classes,
-        padding_id=padding,
-        folder=folder / CHECKPOINTS,
-        resume=resume,
-        report=report,
-        warn=warn,
-    )
+    try:
+        outcome = training.fit(
+            model,
+            rows=rows["train"],
+            validate=validate,
+            loss=prepared.loss,
+            config=config.training,
+            classes=classes,
+            padding_id=padding,
+            folder=folder / CHECKPOINTS,
+            resume=resume,
+            report=report,
+            warn=warn,
+        )
+    except training.Diverged:
+        # from these checkpoints it would only diverge again, and the advice is to change a setting
+        training.discard_checkpoints(folder / CHECKPOINTS)
+        raise
     if outcome.stopped_by is not None:
         return Finished({}, stopped_by=outcome.stopped_by)
     seconds = time.monotonic() - started
@@ -127,6 +132,33 @@ def _train(
         )
         training.discard_checkpoints(folder / CHECKPOINTS)
     return Finished(found, diverged=outcome.diverged)
+
+
+def _remember(prepared: Prepared, folder: Path) -> None:
+    """Keep beside the checkpoints what they belong to; go on with the same settings and rows only."""
+    path = folder / CHECKPOINTS / SETTINGS
+    config, rows = runs.resolved(prepared.config).as_dict(), prepared.fingerprint()
+    if path.exists():
+        before = json.loads(path.read_text())
+        _refuse_changes(folder, before["config"], config)
+        if before["rows"] != rows:
+            raise CapstextError(
+                f"{folder}: was begun with other rows: the data have changed since; choose another --out"
+            )
+    elif distributed.rank() == 0:
+        path.parent.mkdir(exist_ok=True)
+        write_json(path, {"config": config, "rows": rows})
+
+
+def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    for section, settings in now.items():
+        for key in sorted({**before.get(section, {}), **settings}, key=lambda key: (key != "name", key)):
+            old, new = before.get(section, {}).get(key), settings.get(key)
+            if old != new and f"{section}.{key}" not in FREE:
+                raise UsageError(
+                    f"{folder}: was begun with {section}.{key} {old}, not {new}; "
+                    "resume with the same settings, or choose another --out"
+                )
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+TEMPORARY = ".*.tmp"  # what the temporary neighbours are named like
+
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file, then put it in the place of `path` in one step."""

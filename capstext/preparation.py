@@ -1,5 +1,6 @@
 """From a config to all that training needs: splits, tokenizer, model, tokenised rows."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +15,10 @@ from capstext.batching import pad
 from capstext.config import Config
 from capstext.data import sources, splits
 from capstext.data.sources import Corpus
+from capstext.devices import resolve_device
 from capstext.embeddings import WordEmbedding
 from capstext.encoders import TransformerEmbedding
-from capstext.errors import UsageError
+from capstext.errors import CapstextError, UsageError
 from capstext.losses import Loss, loss_by_name
 from capstext.models import build_network
 from capstext.models.capsule_text import CapsuleText
@@ -43,6 +45,16 @@ class Prepared:
     rows: dict[str, datasets.Dataset]  # columns ids, labels, length
     loss: Loss
 
+    def fingerprint(self) -> str:
+        """A short key for classes and rows, the same wherever they were read from."""
+        digest = hashlib.sha256(repr(self.corpus.classes).encode())
+        for split in self.rows.values():
+            for column in ("length", "ids", "labels"):
+                for chunk in split.data.column(column).chunks:
+                    values = chunk if column == "length" else chunk.flatten()
+                    digest.update(values.to_numpy(zero_copy_only=False).tobytes())
+        return digest.hexdigest()
+
 
 def prepare(
     config: Config,
@@ -53,6 +65,7 @@ def prepare(
     count: Count = lambda done, of: None,
 ) -> Prepared:
     """Load, split, tokenise and build; the same config gives the same result."""
+    _refuse_bad_settings(config)
     corpus = split_corpus(config, errors=errors, skip_bad=skip_bad)
     counts = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
     say(
@@ -61,17 +74,14 @@ def prepare(
     )
     for note in corpus.notes:
         say(f"{corpus.name}: {note}")
-    try:
-        loss = loss_by_name(config.loss.name, multi_label=corpus.multi_label, **config.loss.options)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    loss = _loss(config, multi_label=corpus.multi_label)
     torch.manual_seed(config.training.seed)
     tokenizer, embedding = _reader(config, corpus, say, count)
     config = replace(config, tokens=replace(config.tokens, max_length=_max_length(config, embedding)))
     network = build_network(config, in_dim=embedding.dim, classes=len(corpus.classes))
     model = TextModel(embedding=embedding, network=network, classes=len(corpus.classes))
     rows = {
-        name: tokenised(split, tokenizer, max_length=config.tokens.max_length)
+        name: tokenised(split, tokenizer, max_length=config.tokens.max_length, say=say)
         for name, split in corpus.splits.items()
     }
     if isinstance(network, CapsuleText):
@@ -107,7 +117,12 @@ def held_out(
 ) -> tuple[Corpus, str]:
     """The rows to test a run on: the test rows of its own data, or those of other data, with its classes."""
     if data is None:
-        corpus = split_corpus(run.config, errors=reading["errors"], skip_bad=reading["skip_bad"])
+        try:
+            corpus = split_corpus(run.config, errors=reading["errors"], skip_bad=reading["skip_bad"])
+        except CapstextError as error:
+            raise type(error)(
+                f"the data that {run.folder} was trained on: {error}; or name others with --data"
+            ) from None
         if corpus.classes != run.classes:
             raise UsageError(
                 f"{corpus.name} has other classes now than when {run.folder} was trained; give --data"
@@ -123,6 +138,21 @@ def held_out(
     return replace(corpus, multi_label=run.multi_label), split
 
 
+def _refuse_bad_settings(config: Config) -> None:
+    """What is wrong whatever the data: told before they are read, which may take minutes."""
+    resolve_device(config.training.device)
+    _loss(config, multi_label=False)
+    with torch.random.fork_rng(devices=[]):
+        build_network(config, in_dim=1, classes=2)
+
+
+def _loss(config: Config, *, multi_label: bool) -> Loss:
+    try:
+        return loss_by_name(config.loss.name, multi_label=multi_label, **config.loss.options)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def _scale(model: TextModel, network: CapsuleText, rows: datasets.Dataset, *, padding_id: int) -> None:
     """Start capsules at a length that suits the texts, as a few of them tell it."""
     ids, mask = pad(rows[:SCALING_ROWS]["ids"], padding_id=padding_id)
@@ -132,11 +162,16 @@ def _scale(model: TextModel, network: CapsuleText, rows: datasets.Dataset, *, pa
     model.train()
 
 
-def tokenised(rows: datasets.Dataset, tokenizer: Tokenizer, *, max_length: int) -> datasets.Dataset:
+def tokenised(
+    rows: datasets.Dataset, tokenizer: Tokenizer, *, max_length: int, say: Say = lambda message: None
+) -> datasets.Dataset:
     """Columns ids, labels and length, kept in Arrow files."""
+    cut = 0
 
     def encode(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        ids = tokenizers.encode(tokenizer, batch["text"], max_length).ids
+        nonlocal cut
+        ids, longer = tokenizers.encode(tokenizer, batch["text"], max_length)
+        cut += longer
         return {"ids": ids, "labels": batch["labels"], "length": [len(row) for row in ids]}
 
     features = datasets.Features(
@@ -144,9 +179,12 @@ def tokenised(rows: datasets.Dataset, tokenizer: Tokenizer, *, max_length: int) 
         labels=datasets.List(datasets.Value("int64")),
         length=datasets.Value("int32"),
     )
-    return rows.map(
+    encoded = rows.map(
         encode, batched=True, remove_columns=rows.column_names, features=features, load_from_cache_file=False
     )
+    if cut:
+        say(f"{cut:,} of {len(rows):,} texts are longer than {max_length} tokens and cut (tokens.max_length)")
+    return encoded
 
 
 def _max_length(config: Config, embedding: Embedding) -> int:

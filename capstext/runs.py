@@ -13,15 +13,16 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from capstext import config as settings
 from capstext import embeddings, models, tokenizers
+from capstext.checkpoints import save_tensors
 from capstext.config import Config, Named
-from capstext.errors import CapstextError
-from capstext.files import sha256, write_json, write_text, write_whole
+from capstext.errors import CapstextError, UsageError
+from capstext.files import TEMPORARY, sha256, write_json, write_text, write_whole
 from capstext.models.text import TextModel
 from capstext.routing import GIVEN, ROUTINGS
 from capstext.version import VERSION
@@ -34,6 +35,7 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 METRICS = "metrics.json"
 CARD = "README.md"
 CHECKSUMS = "checksums.json"
+CHECKPOINTS = "checkpoints"  # while training
 # What a model is read from. The card is for people, who may edit it.
 PARTS = {
     CONFIG: "the settings and label names",
@@ -110,11 +112,12 @@ def save(
 ) -> None:
     """Write the folder; the checksums come last, so that a folder without them was never finished."""
     folder.mkdir(parents=True, exist_ok=True)
+    for left_by_a_killed_process in folder.glob(TEMPORARY):
+        left_by_a_killed_process.unlink()
     blueprint = Blueprint(
-        config=_resolved(config), embedding=embeddings.describe(model.embedding), classes=len(classes)
+        config=resolved(config), embedding=embeddings.describe(model.embedding), classes=len(classes)
     )
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    write_whole(folder / WEIGHTS, lambda path: save_file(weights, path, metadata={"format": "pt"}))
+    write_whole(folder / WEIGHTS, lambda path: save_tensors(path, model.state_dict()))
     write_json(folder / CONFIG, _config_json(blueprint, classes, multi_label=multi_label))
     write_text(folder / TOKENIZER, tokenizer.to_str(pretty=True))
     write_json(
@@ -124,6 +127,20 @@ def save(
     write_text(folder / CARD, card)
     sums = {name: sha256(folder / name) for name in (*PARTS, CARD)}
     write_json(folder / CHECKSUMS, {"capstext": VERSION, "sha256": sums})
+
+
+def refuse_taken(folder: Path, *, resume: bool) -> None:
+    """A folder that holds a run already is gone on with, or left alone."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is a file; --out names a folder")
+    if resume:
+        return
+    if (folder / CHECKSUMS).exists():
+        raise CapstextError(f"{folder}: holds a finished run; choose another --out, or remove it")
+    if (folder / CHECKPOINTS).exists():
+        raise CapstextError(
+            f"{folder}: holds an unfinished run; go on with --resume, or choose another --out"
+        )
 
 
 def load(folder: Path | str, *, device: str = "cpu") -> Run:
@@ -153,7 +170,7 @@ def load(folder: Path | str, *, device: str = "cpu") -> Run:
     )
 
 
-def _resolved(config: Config) -> Config:
+def resolved(config: Config) -> Config:
     """Every option of model and routing by its value: a run must outlive the defaults of its day."""
     model, routing = config.model, config.routing
     return replace(

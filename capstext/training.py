@@ -78,7 +78,8 @@ def fit(
 ) -> Outcome:
     """Train `model` in place and leave it with the weights of its best epoch.
 
-    `validate` gives the scores of an epoch; its key `score` decides which epoch is best.
+    `validate` gives the scores of an epoch; its key `score` decides which epoch is best. Where scores are
+    no numbers it raises FloatingPointError.
     """
     distributed.join()
     arguments = _arguments(config, folder)
@@ -199,18 +200,23 @@ class _Trainer(Trainer):
     def _clip_grad_norm(self, model: nn.Module) -> Tensor:
         norm = super()._clip_grad_norm(model)
         if not torch.isfinite(norm):
-            rate = self._get_learning_rate()
-            raise Diverged(
-                f"loss or gradient is no longer a finite number at step {self.state.global_step + 1} "
-                f"(learning rate {rate:g}); lower training.learning_rate, for example "
-                f"--set training.learning_rate={self.settings.learning_rate / 3:.1g}, or training.clip"
-            )
+            raise self._diverged("loss or gradient", self.state.global_step + 1)
         return norm
+
+    def _diverged(self, what: str, step: int) -> Diverged:
+        return Diverged(
+            f"{what} is no longer a finite number at step {step} "
+            f"(learning rate {self._get_learning_rate():g}); lower training.learning_rate, for example "
+            f"--set training.learning_rate={self.settings.learning_rate / 3:.1g}, or training.clip"
+        )
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Score the epoch on validation rows, remember the best, and stop when patience is over."""
         states = checkpoints.random_tensors()
-        scores = self.validate(self.model)
+        try:
+            scores = self.validate(self.model)
+        except FloatingPointError:
+            raise self._diverged("the score of a validation row", self.state.global_step) from None
         checkpoints.restore_random(states)
         self.model.train()
         self.log(dict(scores))

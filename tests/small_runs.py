@@ -43,9 +43,10 @@ def save_small_run(
     multi_label: bool = False,
     seed: int = 0,
     routing: str = "dynamic",
+    data: Path | str = "mr",
 ) -> TextModel:
     """Write a run folder; returns the model that was saved."""
-    config = parse(SETTINGS | {"routing": routing})
+    config = parse(SETTINGS | {"routing": routing, "data": {"name": str(data)}})
     tokenizer = tokenizers.train_words(TEXTS, lowercase=True, min_count=1, max_words=100).tokenizer
     words = tokenizer.get_vocab_size()
     model = small_model(config, words=words, classes=len(classes), seed=seed)

@@ -1,9 +1,12 @@
 """`capstext train` and `evaluate` on bad input: one line, an exit code, and nothing made."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import Answer
 from small_runs import save_small_run
 
@@ -85,6 +88,10 @@ def test_nothing_to_train_on_is_a_usage_error(command: Command) -> None:
         ("loss.name=hinge", "'hinge'"),
         ("loss.wait=3", "wait"),
         ("embeddings.vectors=nowhere.bin", "nowhere.bin"),
+        ("model.filters=0", "model.filters: 0"),
+        ("model.capsules=-3", "model.capsules: -3"),
+        ("model.ngram_sizes=[]", "model.ngram_sizes"),
+        ("model.weights=half", "'half'"),
     ],
 )
 def test_a_wrong_setting_is_a_usage_error_and_makes_nothing(
@@ -93,6 +100,38 @@ def test_a_wrong_setting_is_a_usage_error_and_makes_nothing(
     answer = command("train", "--data", reviews, "--out", tmp_path / "run", "--set", setting)
     fails(answer, 2, part)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("setting", ["model.filters=0", "routing.name=dinamic", "loss.name=hinge"])
+def test_a_wrong_setting_is_told_before_the_data_are_read(
+    setting: str, tmp_path: Path, command: Command
+) -> None:
+    answer = command("train", "--data", tmp_path / "absent.csv", "--out", tmp_path / "run", "--set", setting)
+    fails(answer, 2, setting.partition(".")[0])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_not_replaced_in_silence(
+    reviews: Path, tmp_path: Path, command: Command
+) -> None:
+    wanted = ("--set", "training.device=cuda")
+    fails(command("train", "--data", reviews, "--out", tmp_path / "run", *SMALL, *wanted), 2, "no GPU")
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(
+    reviews: Path, tmp_path: Path, command: Command
+) -> None:
+    (tmp_path / "taken").write_text("mine")
+    answer = command("train", "--data", reviews, "--out", tmp_path / "taken", *SMALL)
+    fails(answer, 2, "taken: is a file")
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_texts_that_are_cut_are_counted(reviews: Path, tmp_path: Path, command: Command) -> None:
+    short = ("--set", "tokens.max_length=4", "--dry-run")
+    answer = command("train", "--data", reviews, "--out", tmp_path / "run", *SMALL, *short)
+    assert answer.code == 0, answer.err
+    assert "of 97 texts are longer than 4 tokens and cut (tokens.max_length)" in answer.err
 
 
 def test_a_vector_file_with_a_bad_line_is_named(reviews: Path, tmp_path: Path, command: Command) -> None:
@@ -123,6 +162,24 @@ def test_evaluate_names_labels_that_the_model_does_not_know(tmp_path: Path, comm
     assert "n/a" in row
 
 
+def test_a_label_with_a_line_end_keeps_the_table_and_the_error_whole(
+    tmp_path: Path, command: Command
+) -> None:
+    save_small_run(tmp_path / "run", classes=("bad", "go\nod\x1b[2J", "mixed"))
+    data = tmp_path / "new.csv"
+    data.write_text('text,label\na warm film,"go\nod\x1b[2J"\nthe plot is dull,bad\n')
+    answer = command("evaluate", tmp_path / "run", "--data", data)
+    assert answer.code == 0, answer.err
+    assert sum(line.startswith("go od [2J ") for line in answer.out.splitlines()) == 2
+    data.write_text('text,label\na warm film,"one\ntwo"\n')
+    fails(command("evaluate", tmp_path / "run", "--data", data), 1, "new.csv", "one two (1)")
+
+
+def test_a_run_whose_data_are_gone_asks_for_others(tmp_path: Path, command: Command) -> None:
+    save_small_run(tmp_path / "run", data=tmp_path / "gone.csv")
+    fails(command("evaluate", tmp_path / "run"), 1, "gone.csv", "--data")
+
+
 @pytest.mark.parametrize("threshold", ["-0.1", "1.5"])
 def test_evaluate_refuses_a_threshold_outside_0_to_1(
     threshold: str, tmp_path: Path, command: Command
@@ -134,10 +191,21 @@ def test_evaluate_refuses_what_is_no_run(tmp_path: Path, command: Command) -> No
     fails(command("evaluate", tmp_path / "absent", "--data", "mr"), 1, "absent")
 
 
-def test_help_is_light(command: Command) -> None:
-    import subprocess
-    import sys
+def test_data_are_read_before_transformers_is_loaded() -> None:
+    code = "import capstext.preparation, sys; print('transformers' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\n"
 
+
+def test_verbose_shows_where_an_error_came_from() -> None:
+    command = [sys.executable, "-m", "capstext", "-v", "train", "absent.yaml"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "Traceback" in ended.stderr
+    assert ended.stderr.endswith("capstext: absent.yaml: no such config file\n")
+
+
+def test_help_is_light() -> None:
     code = "import sys; sys.argv = ['capstext', '--help']\nfrom capstext.cli import app\n"
     code += "try: app()\nexcept SystemExit: pass\n"
     code += "print([m for m in ('torch', 'numpy', 'transformers', 'datasets', 'yaml') if m in sys.modules])"

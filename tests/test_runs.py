@@ -44,6 +44,12 @@ def fault(folder: Path) -> str:
     return message
 
 
+def test_what_a_killed_save_left_is_cleared_away(tmp_path: Path) -> None:
+    (tmp_path / ".model.safetensors.99999.tmp").write_bytes(b"the beginning")
+    save_small_run(tmp_path)
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_a_loaded_model_answers_as_the_saved_one(tmp_path: Path) -> None:
     model = save_small_run(tmp_path)
     run = runs.load(tmp_path)

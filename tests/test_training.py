@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import Answer
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from capstext import config, experiment, training
+from capstext.preparation import prepare
 
 SMALL = [
     *("--set", "embeddings.mode=random", "--set", "embeddings.dim=12", "--set", "model.name=capsule-a"),
@@ -139,17 +145,154 @@ def test_a_finished_run_is_kept(unbroken: Path, reviews: Path, command: Callable
     assert (unbroken / "model.safetensors").read_bytes() == before
 
 
-def test_numbers_that_overflow_stop_training_with_advice(
-    reviews: Path, tmp_path: Path, command: Callable[..., Answer]
+def test_a_finished_run_is_not_taken_for_one_with_other_settings(
+    unbroken: Path, reviews: Path, command: Callable[..., Answer]
 ) -> None:
-    out = tmp_path / "run"
-    answer = command("train", "--data", reviews, "--out", out, *SMALL, "--set", "training.learning_rate=1e3",
-                     "--set", "training.clip=1e30", "--set", "loss.name=cross-entropy",
-                     "--set", "training.warmup=0", "--set", "embeddings.dropout=0")  # fmt: skip
-    assert answer.code in (0, 1)
-    if answer.code == 1:
-        assert "no longer a finite number at step" in answer.err
-        assert "--set training.learning_rate=" in answer.err
+    changed = ("--set", "model.filters=16")
+    answer = command("train", "--data", reviews, "--out", unbroken, *SMALL, *changed, "--resume")
+    assert answer.code == 2
+    assert "was begun with model.filters 8, not 16" in answer.err
+    assert answer.out == ""
+
+
+@pytest.fixture
+def unfinished(reviews: Path, tmp_path: Path) -> Path:
+    """A run whose process died in its second epoch."""
+
+    def die(step: int, *_: object) -> None:
+        if step >= 30:
+            raise RuntimeError("dead")
+
+    settings = [*SMALL[1::2], f"data.name={reviews}"]
+    with pytest.raises(RuntimeError, match="dead"):
+        experiment.train(
+            prepare(config.load(None, overrides=settings)), tmp_path / "run", command="", report=die
+        )
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("training.learning_rate=0.1", "training.learning_rate 0.01, not 0.1"),
+        ("model.name=capsule-b", "model.name capsule-a, not capsule-b"),
+        ("routing.iterations=7", "routing.iterations 3, not 7"),
+    ],
+)
+def test_resuming_with_another_setting_is_refused(
+    setting: str, told: str, unfinished: Path, reviews: Path, command: Callable[..., Answer]
+) -> None:
+    again = ("train", "--data", reviews, "--out", unfinished, *SMALL, "--set", setting, "--resume")
+    answer = command(*again)
+    assert answer.code == 2
+    assert f"was begun with {told}" in answer.err
+    assert len(list((unfinished / "checkpoints").glob("step-*"))) > 1
+
+
+def test_resuming_with_other_rows_is_refused(
+    unfinished: Path, reviews: Path, tmp_path: Path, command: Callable[..., Answer]
+) -> None:
+    settings = unfinished / "checkpoints" / "settings.json"
+    changed = tmp_path / "reviews.csv"
+    changed.write_text(reviews.read_text() + "one more fine film,good\n")
+    settings.write_text(settings.read_text().replace(str(reviews), str(changed)))
+    answer = command("train", "--data", changed, "--out", unfinished, *SMALL, "--resume")
+    assert answer.code == 1
+    assert "the data have changed" in answer.err
+
+
+def test_how_often_checkpoints_are_saved_may_change(
+    unfinished: Path, unbroken: Path, reviews: Path, command: Callable[..., Answer]
+) -> None:
+    seldom = ("--set", "training.checkpoint_steps=1000")
+    answer = command("train", "--data", reviews, "--out", unfinished, *SMALL, *seldom, "--resume")
+    assert answer.code == 0, answer.err
+    assert (unfinished / "model.safetensors").read_bytes() == (unbroken / "model.safetensors").read_bytes()
+
+
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_stands(
+    reviews: Path,
+    unbroken: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Callable[..., Answer],
+) -> None:
+    def full(tensors: object, path: Path, **options: object) -> None:
+        if "step-00000030" in str(path):
+            Path(path).write_bytes(b"the beginning")
+            raise SafetensorError("I/O error: No space left on device (os error 28)")
+        save_file(tensors, path, **options)
+
+    monkeypatch.setattr("capstext.checkpoints.save_file", full)
+    answer = command("train", "--data", reviews, "--out", tmp_path / "run", *SMALL)
+    assert answer.code == 1
+    assert "No space left on device" in answer.err.strip().splitlines()[-1]
+    assert "Traceback" not in answer.err
+    monkeypatch.undo()
+    assert command("train", "--data", reviews, "--out", tmp_path / "run", *SMALL, "--resume").code == 0
+    assert_equal_to_the_bit(tmp_path / "run", unbroken)
+
+
+def test_two_processes_may_start_into_a_new_folder(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --resume: what the first of them has begun is no other run."""
+    prepared = prepare(config.load(None, overrides=[*SMALL[1::2], f"data.name={reviews}"]))
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr("capstext.experiment._train", lambda *_, **__: experiment.Finished({}))
+    assert experiment.train(prepared, tmp_path / "run", command="").stopped_by is None
+
+
+def poison_loss(monkeypatch: pytest.MonkeyPatch, *, step: int) -> None:
+    """Let the loss be no number from a step on."""
+    honest = training._Trainer.compute_loss
+
+    def poisoned(self: training._Trainer, *arguments: Any, **keywords: Any) -> Any:
+        loss = honest(self, *arguments, **keywords)
+        return loss * float("nan") if self.state.global_step >= step - 1 else loss
+
+    monkeypatch.setattr(training._Trainer, "compute_loss", poisoned)
+
+
+def test_a_loss_that_is_no_number_stops_the_first_epoch_with_advice_that_can_be_followed(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Answer]
+) -> None:
+    poison_loss(monkeypatch, step=8)
+    run = ("train", "--data", reviews, "--out", tmp_path / "run", *SMALL)
+    answer = command(*run)
+    assert answer.code == 1
+    last = answer.err.strip().splitlines()[-1]
+    assert "no longer a finite number at step 8 (learning rate" in last
+    advice = last[last.index("--set training.learning_rate=") :].split(",")[0].split()
+    monkeypatch.undo()
+    again = command(*run, *advice)
+    assert again.code == 0, again.err
+
+
+def test_a_loss_that_is_no_number_leaves_the_best_model(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Answer]
+) -> None:
+    poison_loss(monkeypatch, step=60)
+    answer = command("train", "--data", reviews, "--out", tmp_path / "run", *SMALL)
+    assert answer.code == 1
+    assert "at step 60" in answer.err
+    assert f"the best model so far is in {tmp_path / 'run'}" in answer.err
+    assert len(scores(tmp_path / "run")["history"]) == 2
+    assert "NaN" not in (tmp_path / "run" / "metrics.json").read_text()
+    assert command("classify", tmp_path / "run", reviews).code == 0
+
+
+def test_validation_scores_that_are_no_numbers_stop_training_with_advice(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Answer]
+) -> None:
+    monkeypatch.setattr(
+        "capstext.evaluation.log_odds", lambda model, rows, **_: torch.full((len(rows), 2), torch.nan)
+    )
+    answer = command("train", "--data", reviews, "--out", tmp_path / "run", *SMALL)
+    assert answer.code == 1
+    assert "no longer a finite number at step 25" in answer.err.strip().splitlines()[-1]
+    assert "Traceback" not in answer.err
 
 
 def test_what_was_learned_is_right(unbroken: Path) -> None:

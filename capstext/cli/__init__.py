@@ -1,5 +1,6 @@
 """The command line: one file a command. Results go to stdout, everything else to stderr."""
 
+import logging
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import typer
 
 from capstext.cli import bench, classify, evaluate, train
 from capstext.cli import data as data
+from capstext.cli.answers import printable
 from capstext.errors import CapstextError
 from capstext.version import VERSION
 
@@ -35,6 +37,10 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Show what the libraries log, and where an error came from."),
+    ] = False,
 ) -> None:
     """Text classification with capsule networks.
 
@@ -43,6 +49,8 @@ def _options(
     capstext classify runs/reviews new.txt                  one class a line
     capstext evaluate runs/reviews --data held-out.csv      how good it is
     """
+    if verbose:
+        logging.basicConfig(level=logging.INFO)
 
 
 def main() -> None:
@@ -51,7 +59,8 @@ def main() -> None:
     try:
         app()
     except CapstextError as error:
-        _end(f"capstext: {error}", error.exit_code)
+        logging.info("where it came from:", exc_info=True)
+        _end(f"capstext: {printable(str(error))}", error.exit_code)
     except KeyboardInterrupt:
         _end("capstext: interrupted", 130)
     except BrokenPipeError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capstext.cli.answers import printable
 from capstext.data.catalog import DATASETS, KnownDataset, known_dataset
 from capstext.data.reading import ErrorPolicy
 
@@ -264,6 +265,7 @@ def _print_classes(classes: dict[str, dict[str, int]]) -> None:
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     numbers = [
         all(re.fullmatch(r"[\d,]+", cell) for cell in column[1:]) for column in zip(*rows, strict=True)

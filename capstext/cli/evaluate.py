@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from capstext.cli.answers import printable
 from capstext.cli.progress import Progress
 from capstext.cli.train import summary
+from capstext.data.lines import ErrorPolicy
 from capstext.errors import UsageError
 
 EXAMPLES = """\b
@@ -33,7 +35,9 @@ def evaluate(
     label_column: Annotated[
         str | None, typer.Option(help="Column of the classes  [default: guessed]")
     ] = None,
-    errors: Annotated[str, typer.Option(help="Bytes that are not UTF-8: strict or replace.")] = "strict",
+    errors: Annotated[
+        ErrorPolicy, typer.Option(help="What to do about bytes that are not UTF-8.")
+    ] = "strict",
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Pass over rows that cannot be read, and count them.")
     ] = False,
@@ -76,15 +80,16 @@ def evaluate(
 
 
 def _table(name: str, scores: dict[str, Any]) -> str:
-    width = max(5, *(len(label) for label in scores["per_class"]))
+    labels = [printable(label) for label in scores["per_class"]]
+    width = max(5, *map(len, labels))
     lines = [summary(name, scores), "", f"{'class':<{width}}  precision  recall     f1  examples"]
-    for label, row in scores["per_class"].items():
+    for label, row in zip(labels, scores["per_class"].values(), strict=True):
         cells = (_cell(row["precision"], 9), _cell(row["recall"], 6), _cell(row["f1"], 5))
         lines.append(f"{label:<{width}}  {'  '.join(cells)}  {row['support']:>8,}")
     if not scores["multi_label"] and len(scores["per_class"]) <= 20:
         lines += ["", "confusion (a row for each true class, a column for each prediction)"]
         cell = max(len(f"{count:,}") for row in scores["confusion"] for count in row)
-        for label, row in zip(scores["per_class"], scores["confusion"], strict=True):
+        for label, row in zip(labels, scores["confusion"], strict=True):
             lines.append(f"{label:<{width}}  {'  '.join(f'{count:>{cell},}' for count in row)}")
     return "\n".join(lines)
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import typer
 
+from capstext.cli.answers import printable
+
 
 class Progress:
     """What a training tells while it runs."""
@@ -56,6 +58,7 @@ class Progress:
         return tqdm(total=total, disable=not sys.stderr.isatty(), **options)
 
     def _write(self, message: str) -> None:
+        message = printable(message)
         if self.bar is not None and not self.bar.disable:
             self.bar.write(message, file=sys.stderr)
         else:

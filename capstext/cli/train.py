@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from capstext.cli.progress import Progress
+from capstext.data.lines import ErrorPolicy
 from capstext.errors import CapstextError, UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show settings, counts and sizes, and stop.")
     ] = False,
-    errors: Annotated[str, typer.Option(help="Bytes that are not UTF-8: strict or replace.")] = "strict",
+    errors: Annotated[
+        ErrorPolicy, typer.Option(help="What to do about bytes that are not UTF-8.")
+    ] = "strict",
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Pass over rows that cannot be read, and count them.")
     ] = False,
@@ -68,15 +71,19 @@ def train(
 
     first = distributed.rank() == 0
     progress = Progress(quiet=quiet or not first)
-    progress.say("loading torch and transformers")
-    from capstext import experiment
+    progress.say("loading torch")
+    from capstext import runs
     from capstext.preparation import prepare
 
-    experiment.refuse_taken(folder, resume=resume)
+    if first and not dry_run:
+        runs.refuse_taken(folder, resume=resume)
     prepared = prepare(chosen, errors=errors, skip_bad=skip_bad, say=progress.say, count=progress.count)
     if dry_run:
         typer.echo(_plan(prepared, folder))
         return
+    progress.say("loading transformers")
+    from capstext import experiment
+
     try:
         finished = experiment.train(
             prepared,

@@ -23,6 +23,10 @@ def build_network(config: Config, *, in_dim: int, classes: int) -> nn.Module:
     if name not in MODELS:
         raise UsageError(f"model: unknown model {name!r}; {did_you_mean(name, MODELS)}")
     options = arguments("model", MODELS[name], config.model.options)
+    for key, value in options.items():
+        sizes = value if isinstance(value, tuple) else (value,)
+        if not sizes or any(type(size) is int and size < 1 for size in sizes):
+            raise UsageError(f"model.{key}: {value} is no size; give 1 or more")
     try:
         return MODELS[name](in_dim=in_dim, classes=classes, routing=_routing(config), **options)
     except ValueError as error:

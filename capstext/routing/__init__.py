@@ -13,8 +13,9 @@ from capstext.routing.dynamic import dynamic
 from capstext.routing.em import em
 from capstext.routing.fixed_point import fixed_point
 from capstext.routing.k_means import k_means
+from capstext.routing.kinds import VOTES
 from capstext.routing.regularised import regularised
-from capstext.routing.votes import VOTES, FullVotes, Routed, SharedVotes, Votes
+from capstext.routing.votes import FullVotes, Routed, SharedVotes, Votes
 
 __all__ = [
     "ROUTINGS",

@@ -20,6 +20,8 @@ from capstext.files import sync_folder
 Matrix = NDArray[np.float32]
 Entry = tuple[str, Matrix]
 
+LARGEST = 1e6  # numbers beyond it are no word's: their squares would overflow
+
 
 @dataclass(frozen=True)
 class Vectors:
@@ -157,8 +159,8 @@ def _binary(file: BinaryIO, path: Path) -> Iterator[Entry]:
 
 
 def _finite(row: Matrix, place: str) -> Matrix:
-    if not np.isfinite(row).all():
-        raise CapstextError(f"{place}: a number is not finite")
+    if not (np.abs(row) < LARGEST).all():
+        raise CapstextError(f"{place}: a number is not finite, or beyond {LARGEST:g}")
     return row
 
 

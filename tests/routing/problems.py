@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from capstext.routing import ROUTINGS, VOTES
-from capstext.routing.votes import Votes, weights_shape
+from capstext.routing.kinds import weights_shape
+from capstext.routing.votes import Votes
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "dynamic": [{}, {"iterations": 1}, {"squash": "release"}, {"squash": "exponential", "iterations": 5}],

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from capstext.routing import ROUTINGS, FullVotes, SharedVotes, routing_by_name
-from capstext.routing.votes import weights_shape
+from capstext.routing.kinds import weights_shape
 from capstext.routing.windows import image_windows, sequence_windows
 
 

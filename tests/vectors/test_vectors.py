@@ -100,6 +100,7 @@ def test_a_file_that_fails_leaves_nothing_in_the_cache(tmp_path):
         ("v.txt", glove() + b"bad 1 2 3 4\n", r"v\.txt:4: expected 3 numbers after the word, found 4"),
         ("v.txt", glove() + b"bad 1 x 3\n", r"v\.txt:4: not all of it are numbers"),
         ("v.txt", glove() + b"bad 1 nan 3\n", r"v\.txt:4: a number is not finite"),
+        ("v.txt", glove() + b"bad 1 3e38 3\n", r"v\.txt:4: a number is not finite, or beyond 1e\+06"),
         ("v.vec", b"1 4\n" + glove(), r"v\.vec:2: expected 4 numbers after the word, found 3"),
         ("v.txt", b"", r"v\.txt:1: expected a word and its numbers"),
         ("v.bin", b"no header\n", r"v\.bin: not a word2vec binary file"),
