@@ -107,7 +107,7 @@ def load(path: Path | None, *, overrides: Sequence[str] = ()) -> Config:
     settings: dict[str, Any] = {}
     if path is not None:
         settings = _read_yaml(path)
-        _refuse_paths_that_leave(settings, path)
+        _place_paths(settings, path)
     for override in overrides:
         _apply(settings, override)
     return parse(settings)
@@ -243,6 +243,8 @@ _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _u
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
+    if path.suffix not in (".yaml", ".yml"):
+        raise UsageError(f"{path}: a config is a .yaml file; for labelled texts say --data {path}")
     try:
         settings = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_StrictLoader)
     except FileNotFoundError:
@@ -257,13 +259,12 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     if settings is None:
         return {}
     if not isinstance(settings, dict):
-        raise UsageError(f"{path}: expected sections such as data and model, found {settings!r}")
+        raise UsageError(f"{path}: expected sections such as data and model, found {settings!r:.80}")
     return settings
 
 
-def _refuse_paths_that_leave(settings: Mapping[str, Any], path: Path) -> None:
-    """A config from elsewhere must not reach for files outside its own folder."""
-    folder = path.resolve().parent
+def _place_paths(settings: Mapping[str, Any], path: Path) -> None:
+    """A path in a config is seen from its folder, and must not leave it: the config may come from elsewhere."""
     for section, key in (
         ("data", "name"),
         ("tokens", "source"),
@@ -271,14 +272,18 @@ def _refuse_paths_that_leave(settings: Mapping[str, Any], path: Path) -> None:
         ("embeddings", "encoder"),
     ):
         given = settings.get(section)
-        value = given.get(key) if isinstance(given, Mapping) else None
-        if not isinstance(value, str) or not (Path(value).is_absolute() or ".." in Path(value).parts):
-            continue
-        if not (folder / value).resolve().is_relative_to(folder):
+        value = given.get(key) if isinstance(given, dict) else None
+        if not isinstance(value, str) or not ("/" in value or "." in value):
+            continue  # a name, even where a folder is called so
+        place = path.parent / Path(value).expanduser()
+        inside = place.resolve().is_relative_to(path.resolve().parent)
+        if not inside:
             raise UsageError(
                 f"{path}: {section}.{key} leaves the config's folder: {value}; "
                 f"give such a path on the command line: --set {section}.{key}={value}"
             )
+        if place.exists():
+            given[key] = str(place)
 
 
 def _apply(settings: dict[str, Any], override: str) -> None:

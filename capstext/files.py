@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from capstext.errors import CapstextError
+
 TEMPORARY = ".*.tmp"  # what the temporary neighbours are named like
 
 
@@ -20,6 +22,8 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
         sync_folder(path.parent)
+    except OSError as error:
+        raise CapstextError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -203,7 +203,8 @@ def _plot(path: Path, lines: dict[str, list[float]], quantity: str, limit: float
             axes.axhline(limit, color="grey", linestyle=":", label="equal shares")
         axes.set_xlabel("iteration")
         axes.set_ylabel(quantity)
-        axes.legend(frameon=False, fontsize=8)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
     _figure(path, draw)
 
@@ -241,7 +242,7 @@ def _page(
     )
     return f"""# What routing does
 
-Made by `capstext.routing_report.write`; nothing here is measured on real text. A made-up document has
+Made by `capstext report routing`; nothing here is measured on real text. A made-up document has
 {SIGNAL} capsules near the prototype of its class (of {CLASSES}) and {NOISE} of noise.
 
 ## How couplings settle

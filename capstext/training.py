@@ -220,7 +220,8 @@ class _Trainer(Trainer):
         checkpoints.restore_random(states)
         self.model.train()
         self.log(dict(scores))
-        if self.state.best_metric is None or scores["score"] > self.state.best_metric:
+        # a score of 0 is nothing to wait beside: of many labels the first takes epochs to reach its threshold
+        if not self.state.best_metric or scores["score"] > self.state.best_metric:
             self.state.best_metric = scores["score"]
             self.state.best_global_step = self.state.global_step
         if self.out_of_patience:

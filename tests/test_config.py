@@ -76,11 +76,29 @@ def test_a_missing_config_is_a_failure_not_a_usage_error(tmp_path: Path) -> None
     assert error.value.exit_code == 1
 
 
-@pytest.mark.parametrize("value", ["../secrets.csv", "/etc/passwd", "sub/../../other.csv"])
+@pytest.mark.parametrize(
+    "value", ["../secrets.csv", "/etc/passwd", "sub/../../other.csv", "..", "~/other.csv"]
+)
 def test_a_path_that_leaves_the_configs_folder_is_refused(value: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="leaves the config's folder"):
         settings.load(written(tmp_path, f"data: {{name: {value}}}"))
     assert settings.load(None, overrides=[f"data.name={value}"]).data.name == value
+
+
+def test_a_path_in_a_config_is_seen_from_its_folder_and_a_name_is_no_path(tmp_path: Path) -> None:
+    (tmp_path / "mr").mkdir()
+    (tmp_path / "mine.csv").write_text("text,label\n")
+    texts, vectors = "data: {name: mine.csv}", "embeddings: {vectors: elsewhere.bin}"
+    config = settings.load(written(tmp_path, f"{texts}\n{vectors}"))
+    assert config.data.name == str(tmp_path / "mine.csv")
+    assert config.embeddings.vectors == "elsewhere.bin"
+    assert settings.load(written(tmp_path, "data: {name: mr}")).data.name == "mr"
+
+
+@pytest.mark.parametrize("name", ["reviews.csv", "mr", "folder/"])
+def test_texts_in_the_place_of_a_config_are_answered_with_the_option_for_them(name: str) -> None:
+    with pytest.raises(UsageError, match=f"--data {Path(name)}"):
+        settings.load(Path(name))
 
 
 def test_default_options_of_a_name_stay_until_another_name_is_chosen() -> None:

@@ -295,6 +295,16 @@ def test_validation_scores_that_are_no_numbers_stop_training_with_advice(
     assert "Traceback" not in answer.err
 
 
+def test_patience_begins_with_the_first_score_above_0(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Answer]
+) -> None:
+    monkeypatch.setattr("capstext.evaluation.chosen_score", lambda scores: 0.0)
+    impatient = ("--set", "training.patience=1")
+    answer = command("train", "--data", reviews, "--out", tmp_path / "run", *SMALL, *impatient)
+    assert answer.code == 0, answer.err
+    assert scores(tmp_path / "run")["best_step"] == 100
+
+
 def test_what_was_learned_is_right(unbroken: Path) -> None:
     assert scores(unbroken)["test"]["accuracy"] > 0.9
     assert len(scores(unbroken)["history"]) <= 4

@@ -28,9 +28,8 @@ class Softmax:
             logits = logits + (barred if dim == -1 else barred.mT)
         if not self.leaky:
             return logits.softmax(dim=dim)
-        top = logits.detach().amax(dim=dim, keepdim=True).clamp(min=0.0)
-        share = (logits - top).exp()
-        return share / ((-top).exp() + share.sum(dim=dim, keepdim=True))
+        with_leak = functional.pad(logits, (0, 1) if dim == -1 else (0, 0, 0, 1))
+        return with_leak.softmax(dim=dim).narrow(dim, 0, self.parents)
 
     def uniform(self) -> Float[Tensor, "*lead I J"] | float:
         """Couplings of zero logits: one number where all children share alike."""
