@@ -49,12 +49,12 @@ class TokensConfig:
 class EmbeddingsConfig:
     """How ids become vectors: Kim (2014)'s four modes of word vectors, or a transformer's outputs."""
 
-    mode: Literal["random", "static", "non-static", "multichannel", "frozen", "fine-tuned"] = "non-static"
+    mode: Literal["random", "static", "non-static", "multichannel", "frozen", "fine-tuned"] = "multichannel"
     vectors: str = "auto"
     encoder: str | None = None
     revision: str | None = None
     dim: int = 100
-    dropout: float = 0.3
+    dropout: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _place_paths(settings: Mapping[str, Any], path: Path) -> None:
-    """A path in a config is seen from its folder, and must not leave it: the config may come from elsewhere."""
+    """A path in a config is seen from its folder; it must not leave it, as configs may come from others."""
     for section, key in (
         ("data", "name"),
         ("tokens", "source"),
@@ -272,12 +272,12 @@ def _place_paths(settings: Mapping[str, Any], path: Path) -> None:
         ("embeddings", "encoder"),
     ):
         given = settings.get(section)
-        value = given.get(key) if isinstance(given, dict) else None
-        if not isinstance(value, str) or not ("/" in value or "." in value):
+        if not isinstance(given, dict) or not isinstance(value := given.get(key), str):
+            continue
+        if "/" not in value and "." not in value:
             continue  # a name, even where a folder is called so
         place = path.parent / Path(value).expanduser()
-        inside = place.resolve().is_relative_to(path.resolve().parent)
-        if not inside:
+        if not place.resolve().is_relative_to(path.resolve().parent):
             raise UsageError(
                 f"{path}: {section}.{key} leaves the config's folder: {value}; "
                 f"give such a path on the command line: --set {section}.{key}={value}"

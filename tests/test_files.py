@@ -20,7 +20,7 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CapstextError, match="metrics.json: cannot be written: No space left on device"):
+    with pytest.raises(CapstextError, match=r"metrics\.json: cannot be written: No space left on device"):
         files.write_json(path, {"accuracy": 0.6})
     assert path.read_text() == '{\n  "accuracy": 0.5\n}\n'
     assert list(tmp_path.iterdir()) == [path]
