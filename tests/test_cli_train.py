@@ -191,10 +191,14 @@ def test_evaluate_refuses_what_is_no_run(tmp_path: Path, command: Command) -> No
     fails(command("evaluate", tmp_path / "absent", "--data", "mr"), 1, "absent")
 
 
-def test_data_are_read_before_transformers_is_loaded() -> None:
-    code = "import capstext.preparation, sys; print('transformers' in sys.modules)"
+def test_missing_data_are_told_before_transformers_is_loaded(tmp_path: Path) -> None:
+    code = f"""import sys
+sys.argv = ['capstext', 'train', '--data', '{tmp_path}/absent.csv']
+from capstext.cli import main
+try: main()
+except SystemExit as ended: print(ended.code, 'transformers' in sys.modules)"""
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout == "False\n"
+    assert ended.stdout == "1 False\n"
 
 
 def test_verbose_shows_where_an_error_came_from() -> None:

@@ -1,0 +1,47 @@
+"""What the README tells people to type works as it stands there."""
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Answer
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def indented(start: str) -> list[str]:
+    """Lines of the README's code blocks that begin so, without their comments."""
+    lines = re.findall(rf"^    ({re.escape(start)}.*)$", README, flags=re.MULTILINE)
+    return [line.split("  #")[0].strip() for line in lines]
+
+
+def test_the_commands_and_the_python_of_the_readme_run(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Answer]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reviews.csv").write_text(reviews.read_text())
+    Path("held-out.csv").write_text(reviews.read_text())
+    Path("new.txt").write_text("a fine film\nso dull\n")
+    commands = indented("capstext ")
+    assert {line.split()[1] for line in commands} >= {"train", "classify", "evaluate"}
+    for line in commands:
+        answer = command(*shlex.split(line)[1:])
+        assert answer.code == 0, (line, answer.err)
+        assert answer.out
+    python = [*indented("from capstext"), *indented("Classifier"), *indented("import capstext")]
+    python += [*indented("from transformers"), *indented("pipeline")]
+    exec("\n".join(python), {})
+
+
+def test_make_knows_the_two_commands() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for line in indented("make "):
+        assert re.search(rf"^{line.split()[1]}:", makefile, flags=re.MULTILINE)
+
+
+def test_every_place_that_the_readme_names_exists() -> None:
+    for place in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / place).exists(), place
