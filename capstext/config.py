@@ -62,7 +62,7 @@ class TrainingConfig:
     """How the weights are found."""
 
     epochs: int = 5
-    batch_size: int = 50
+    batch_size: int | None = None  # 50, or fewer where there are few rows
     learning_rate: float = 3e-3
     encoder_learning_rate: float = 5e-5
     weight_decay: float = 0.0
@@ -216,7 +216,7 @@ def _check_ranges(config: Config) -> None:
     for key, (low, high) in bounds.items():
         section, name = key.split(".")
         value = getattr(getattr(config, section), name)
-        if not low <= value <= high:
+        if value is not None and not low <= value <= high:
             raise UsageError(f"{key}: {value} is outside {low:g} to {high:g}")
     fold = config.data.fold
     if fold is not None and not 0 <= fold < config.data.folds:

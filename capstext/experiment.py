@@ -69,14 +69,17 @@ def _train(
     padding, classes = padding_id(prepared.tokenizer), len(corpus.classes)
     truth = {name: evaluation.targets(split, classes=classes) for name, split in rows.items()}
 
-    def scores(split: str) -> dict[str, Any]:
+    def scores(split: str, *, calibrate: bool = False) -> dict[str, Any]:
         raw = evaluation.log_odds(model, rows[split], padding_id=padding)
         if not raw.isfinite().all():
             raise FloatingPointError("the model gives scores that are no numbers")
+        if calibrate:
+            model.calibration.fit(raw, truth[split], multi_label=corpus.multi_label)
         return evaluation.score(raw, truth[split], model=model, corpus=corpus)
 
     def validate(_: Any) -> dict[str, float]:
-        found = scores("validation")
+        # a threshold means something only for probabilities; the best class is the best one anyway
+        found = scores("validation", calibrate=corpus.multi_label)
         return {
             "score": evaluation.chosen_score(found),
             "negative_log_likelihood": found["negative_log_likelihood"],
@@ -107,10 +110,8 @@ def _train(
     if outcome.stopped_by is not None:
         return Finished({}, stopped_by=outcome.stopped_by)
     seconds = time.monotonic() - started
-    raw = evaluation.log_odds(model, rows["validation"], padding_id=padding)
-    model.calibration.fit(raw, truth["validation"], multi_label=corpus.multi_label)
     found = {
-        "validation": scores("validation"),
+        "validation": scores("validation", calibrate=True),
         **{name: scores(name) for name in rows if name.startswith("test")},
         "history": outcome.history,
         "best_step": outcome.best_step,

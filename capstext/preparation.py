@@ -32,6 +32,7 @@ Embedding = WordEmbedding | TransformerEmbedding
 # Vectors that nobody asked for by name are used if they have this share of the running words.
 ENOUGH = 0.5
 SCALING_ROWS = 64
+FEWEST_IN_BATCH, MOST_IN_BATCH = 4, 50
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def prepare(
         name: tokenised(split, tokenizer, max_length=config.tokens.max_length, say=say)
         for name, split in corpus.splits.items()
     }
+    batch_size = config.training.batch_size or _batch_size(len(rows["train"]))
+    config = replace(config, training=replace(config.training, batch_size=batch_size))
     if isinstance(network, CapsuleText):
         _scale(model, network, rows["train"], padding_id=tokenizers.padding_id(tokenizer))
     if isinstance(embedding, TransformerEmbedding) and not embedding.trained:
@@ -185,6 +188,11 @@ def tokenised(
     if cut:
         say(f"{cut:,} of {len(rows):,} texts are longer than {max_length} tokens and cut (tokens.max_length)")
     return encoded
+
+
+def _batch_size(rows: int) -> int:
+    """Few rows still make a hundred steps an epoch, or nothing would be learned from them in a few epochs."""
+    return min(MOST_IN_BATCH, max(FEWEST_IN_BATCH, rows // 100))
 
 
 def _max_length(config: Config, embedding: Embedding) -> int:

@@ -82,6 +82,7 @@ def fit(
     no numbers it raises FloatingPointError.
     """
     distributed.join()
+    assert config.batch_size is not None, "prepare() decides it"
     arguments = _arguments(config, folder)
     batches = LengthGroupedBatches(np.asarray(rows["length"]), batch_size=config.batch_size, seed=config.seed)
     trainer = _Trainer(

@@ -118,7 +118,7 @@ def _plan(prepared: "Prepared", folder: Path) -> str:
     config = prepared.config
     rows = {name: len(split) for name, split in prepared.rows.items()}
     parameters = list(prepared.model.parameters())
-    epoch = -(-rows["train"] // config.training.batch_size)
+    epoch = -(-rows["train"] // (config.training.batch_size or 1))
     return yaml.safe_dump(
         {
             "config": config.as_dict(),
