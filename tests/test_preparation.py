@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from capstext import config as settings
+from capstext import vectors
 from capstext.preparation import prepare
 
 SMALL = ["model.filters=8", "model.name=capsule-a"]
@@ -20,7 +21,10 @@ def test_few_rows_make_small_batches_unless_the_size_is_given(reviews: Path) -> 
     assert prepared(reviews, random, "training.batch_size=32").config.training.batch_size == 32
 
 
-def test_vectors_that_know_too_few_of_the_words_are_left_alone(tmp_path: Path) -> None:
+def test_vectors_that_know_too_few_of_the_words_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "installed", lambda: "glove-6b-50d")
     rows = [f"{'好看 电影' if number % 2 else '难看 无聊'} {number},{number % 2}" for number in range(40)]
     (tmp_path / "films.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
     said: list[str] = []
@@ -37,7 +41,7 @@ def test_the_same_config_gives_the_same_weights(reviews: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["static", "non-static", "multichannel"])
 def test_word_vectors_are_found_in_every_mode(mode: str, reviews: Path, tmp_path: Path) -> None:
-    vectors = tmp_path / "words.txt"
-    vectors.write_text("film 0.1 0.2 0.3\nfine 0.4 0.5 0.6\ndull -0.1 0.0 0.2\n")
-    found = prepared(reviews, f"embeddings.mode={mode}", f"embeddings.vectors={vectors}")
+    file = tmp_path / "words.txt"
+    file.write_text("film 0.1 0.2 0.3\nfine 0.4 0.5 0.6\ndull -0.1 0.0 0.2\n")
+    found = prepared(reviews, f"embeddings.mode={mode}", f"embeddings.vectors={file}")
     assert found.model.embedding.dim == (6 if mode == "multichannel" else 3)
