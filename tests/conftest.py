@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -17,16 +16,9 @@ install_import_hook(
 
 import pytest
 import torch
+from answers import Answer
 
 torch.set_num_threads(1)
-
-
-class Answer(NamedTuple):
-    """What a command left: exit code, results, messages."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture

@@ -1,147 +1,161 @@
-"""Routings as slow loops in float64, straight from the papers; they share no code with capstext.
+"""Routings as slow loops over numbers in float64, straight from the papers; they share no code with capstext.
 
 A problem is one list of children: votes[i][j] is a vector, activation[i] a number (0 is padding). Outputs are
-poses [J, D], activations [J] and the couplings of every iteration [I, J].
+poses [J, D], activations [J] and the couplings of every iteration [I, J]. Torch does the arithmetic of single
+numbers and vectors only, and its autograd follows it: gradients come from these loops as well.
 """
 
 import math
+from collections.abc import Sequence
 
-import numpy as np
+import torch
+from torch import Tensor
 
-Array = np.ndarray
+Number = Tensor  # of no dimension
+Vector = Tensor
+Table = list[list[Tensor]]  # [i][j]: a number or a vector for each child and parent
+
+ZERO = torch.zeros((), dtype=torch.float64)
 NOBODY = 1e-20  # a parent with no more than this of all children has none
 
 
-def shared_votes(children: Array, weights: Array) -> Array:
-    """û_{j|i} = W_jᵀ u_i: [I, J, D]."""
-    return np.array([[weights[j].T @ child for j in range(len(weights))] for child in children])
+def shared_votes(children: Tensor, weights: Tensor) -> Table:
+    """û_{j|i} = W_jᵀ u_i."""
+    return [[matrix.T @ child for matrix in weights] for child in children]
 
 
-def full_votes(children: Array, weights: Array) -> Array:
+def full_votes(children: Tensor, weights: Tensor) -> Table:
     """û_{j|i} = W_ijᵀ u_i."""
-    return np.array(
-        [[weights[i, j].T @ children[i] for j in range(weights.shape[1])] for i in range(len(children))]
-    )
+    return [[matrix.T @ child for matrix in row] for child, row in zip(children, weights, strict=True)]
 
 
-def normalised(weights: Array) -> Array:
+def matrix_votes(children: Tensor, weights: Tensor) -> Table:
+    """P_i W_j or P_i W_ij of square matrices."""
+    side = weights.shape[-1]
+    rows = weights if weights.dim() == 4 else [weights] * len(children)
+    return [
+        [(child.reshape(side, side) @ matrix).reshape(-1) for matrix in row]
+        for child, row in zip(children, rows, strict=True)
+    ]
+
+
+def normalised(weights: Tensor) -> Tensor:
     """W / |W|_F for every pair."""
     flat = weights.reshape(-1, *weights.shape[-2:])
-    return np.array([w / math.sqrt((w * w).sum()) for w in flat]).reshape(weights.shape)
+    return torch.stack([w / (w * w).sum().sqrt() for w in flat]).reshape(weights.shape)
 
 
-def matrix_votes(children: Array, weights: Array) -> Array:
-    """P_i W_j or P_i W_ij of square matrices."""
-    shared = weights.ndim == 3
-    side = weights.shape[-1]
-    parents = weights.shape[0] if shared else weights.shape[1]
-    return np.array(
-        [
-            [
-                (child.reshape(side, side) @ (weights[j] if shared else weights[i, j])).reshape(-1)
-                for j in range(parents)
-            ]
-            for i, child in enumerate(children)
-        ]
-    )
+def length(vector: Vector) -> Number:
+    square = vector @ vector
+    return square.sqrt() if square > 0 else ZERO
 
 
-def squash(vector: Array, kind: str) -> Array:
-    norm = math.sqrt(float(vector @ vector))
-    if norm == 0:
-        return vector * 0
-    lengths = {
-        "sabour": norm**2 / (1 + norm**2),
-        "release": norm**2 / (0.5 + norm**2),
-        "exponential": 1 - math.exp(-norm),
-    }
-    return lengths[kind] * vector / norm
+def direction(vector: Vector) -> Vector:
+    norm = length(vector)
+    return vector / norm if norm > 0 else vector * 0
 
 
-def couplings(logits: Array, leaky: bool, kept: Array | None) -> Array:
+def squash(vector: Vector, kind: str) -> Vector:
+    norm = length(vector)
+    if kind == "exponential":
+        return (1 - torch.exp(-norm)) / norm * vector if norm > 0 else vector
+    return norm / ({"sabour": 1.0, "release": 0.5}[kind] + norm**2) * vector
+
+
+def nothing_known(votes: Table) -> Table:
+    """Logits before the first iteration."""
+    return [[ZERO for _ in row] for row in votes]
+
+
+def couplings(logits: Table, leaky: bool, kept: Tensor | None) -> Table:
     """Softmax over the kept parents of each child, with one more parent of logit 0 where leaky."""
-    result = np.zeros_like(logits)
+    result = []
     for i, row in enumerate(logits):
         chosen = [j for j in range(len(row)) if kept is None or kept[i, j]]
-        top = max([row[j] for j in chosen] + ([0.0] if leaky else []))
-        below = sum(math.exp(row[j] - top) for j in chosen) + (math.exp(-top) if leaky else 0.0)
-        for j in chosen:
-            result[i, j] = math.exp(row[j] - top) / below
+        # Any number may be taken off all logits; the largest keeps the exponentials finite.
+        top = max([row[j].item() for j in chosen] + ([0.0] if leaky else []))
+        powers = {j: torch.exp(row[j] - top) for j in chosen}
+        below = sum(powers.values()) + (math.exp(-top) if leaky else 0.0)
+        result.append([powers[j] / below if j in powers else ZERO for j in range(len(row))])
     return result
 
 
-def weigh(coupling: Array, activation: Array, amendment: bool) -> Array:
+def weigh(coupling: Table, activation: Sequence[Number], amendment: bool) -> Table:
     """Padding casts no vote; amended couplings are scaled by the child's activation."""
-    factor = activation if amendment else (activation != 0).astype(float)
-    return coupling * factor[:, None]
+    result = []
+    for row, active in zip(coupling, activation, strict=True):
+        if active == 0:
+            result.append([ZERO for _ in row])
+        else:
+            result.append([share * active if amendment else share for share in row])
+    return result
 
 
-def gather(coupling: Array, votes: Array) -> Array:
+def gather(coupling: Table, votes: Table) -> list[Vector]:
     """Σ_i c_ij û_{j|i}."""
-    children, parents, dim = votes.shape
-    total = np.zeros((parents, dim))
-    for i in range(children):
-        for j in range(parents):
-            total[j] += coupling[i, j] * votes[i, j]
-    return total
+    children, parents = range(len(votes)), range(len(votes[0]))
+    return [sum(coupling[i][j] * votes[i][j] for i in children) for j in parents]
 
 
-def agreement(votes: Array, poses: Array) -> Array:
+def masses(coupling: Table) -> list[Number]:
+    """Σ_i c_ij."""
+    return [sum(column) for column in zip(*coupling, strict=True)]
+
+
+def agreement(votes: Table, poses: list[Vector]) -> Table:
     """<û_{j|i}, v_j>."""
-    return np.array([[vote @ poses[j] for j, vote in enumerate(row)] for row in votes])
-
-
-def lengths(poses: Array) -> Array:
-    return np.array([math.sqrt(pose @ pose) for pose in poses])
+    return [[vote @ pose for vote, pose in zip(row, poses, strict=True)] for row in votes]
 
 
 def dynamic(
     votes, activation, *, iterations=3, squash_kind="sabour", leaky=False, amendment=False, kept=None
 ):
     """Sabour et al. 2017, procedure 1; He 2018, algorithm 1."""
-    logits = np.zeros(votes.shape[:2])
+    logits = nothing_known(votes)
     seen = []
     for _ in range(iterations):
         coupling = couplings(logits, leaky, kept)
         seen.append(weigh(coupling, activation, False))
-        poses = np.array(
-            [squash(s, squash_kind) for s in gather(weigh(coupling, activation, amendment), votes)]
-        )
-        logits = logits + agreement(votes, poses)
-    return poses, lengths(poses), seen
+        sums = gather(weigh(coupling, activation, amendment), votes)
+        poses = [squash(s, squash_kind) for s in sums]
+        agreed = agreement(votes, poses)
+        logits = [
+            [b + more for b, more in zip(*rows, strict=True)] for rows in zip(logits, agreed, strict=True)
+        ]
+    return poses, [length(pose) for pose in poses], seen
 
 
 def fixed_point(
     votes, activation, *, iterations=3, squash_kind="sabour", leaky=False, amendment=False, kept=None
 ):
     """Su 2018: logits are replaced, not added to."""
-    logits = np.zeros(votes.shape[:2])
+    logits = nothing_known(votes)
     seen = []
     for _ in range(iterations):
         coupling = couplings(logits, leaky, kept)
         seen.append(weigh(coupling, activation, False))
-        poses = np.array(
-            [squash(s, squash_kind) for s in gather(weigh(coupling, activation, amendment), votes)]
-        )
+        sums = gather(weigh(coupling, activation, amendment), votes)
+        poses = [squash(s, squash_kind) for s in sums]
         logits = agreement(votes, poses)
-    return poses, lengths(poses), seen
+    return poses, [length(pose) for pose in poses], seen
 
 
 def regularised(
     votes, activation, *, iterations=3, alpha=1.0, decay=0.5, leaky=False, amendment=False, kept=None
 ):
     """Wang & Liu 2018; He 2018, algorithm 2."""
-    logits = np.zeros(votes.shape[:2])
+    logits = nothing_known(votes)
     seen = []
     for step in range(iterations):
         coupling = couplings(logits, leaky, kept)
         seen.append(weigh(coupling, activation, False))
         sums = gather(weigh(coupling, activation, amendment), votes)
-        centres = np.array([s / math.sqrt(s @ s) if s @ s > 0 else s for s in sums])
-        logits = agreement(votes, centres) / (alpha * decay**step)
-    norms = lengths(sums)
-    weights = norms / (1 + norms.max())
-    return centres * weights[:, None], weights, seen
+        centres = [direction(s) for s in sums]
+        price = alpha * decay**step
+        logits = [[agreed / price for agreed in row] for row in agreement(votes, centres)]
+    norms = [length(s) for s in sums]
+    weights = [norm / (1 + max(norms)) for norm in norms]
+    return [centre * weight for centre, weight in zip(centres, weights, strict=True)], weights, seen
 
 
 def k_means(
@@ -157,8 +171,7 @@ def k_means(
     kept=None,
 ):
     """Su 2018, with K = 1 / temperature."""
-    children, parents, _ = votes.shape
-    logits = np.zeros((children, parents))
+    logits = nothing_known(votes)
     seen = []
     for _ in range(iterations):
         coupling = couplings(logits, leaky, kept)
@@ -166,17 +179,15 @@ def k_means(
         counted = weigh(coupling, activation, amendment)
         sums = gather(counted, votes)
         if distance == "inner":
-            centres = [s / math.sqrt(s @ s) if s @ s > 0 else s for s in sums]
-            logits = agreement(votes, centres) / temperature
+            centres = [direction(s) for s in sums]
+            logits = [[agreed / temperature for agreed in row] for row in agreement(votes, centres)]
         else:
-            mass = counted.sum(axis=0)
-            centres = [sums[j] / mass[j] if mass[j] > NOBODY else sums[j] for j in range(parents)]
-            for i in range(children):
-                for j in range(parents):
-                    gap = votes[i, j] - centres[j]
-                    logits[i, j] = -(gap @ gap) / temperature
-    poses = np.array([squash(s, squash_kind) for s in sums])
-    return poses, lengths(poses), seen
+            mass = masses(counted)
+            centres = [s / m if m > NOBODY else s for s, m in zip(sums, mass, strict=True)]
+            gaps = [[vote - centre for vote, centre in zip(row, centres, strict=True)] for row in votes]
+            logits = [[-(gap @ gap) / temperature for gap in row] for row in gaps]
+    poses = [squash(s, squash_kind) for s in sums]
+    return poses, [length(pose) for pose in poses], seen
 
 
 def em(
@@ -194,35 +205,39 @@ def em(
     kept=None,
 ):
     """Hinton et al. 2018; Su 2018, the complete form. R is uniform at first, λ rises."""
-    children, parents, dim = votes.shape
-    beta_u = np.zeros(parents) if beta_u is None else beta_u
-    beta_a = np.zeros(parents) if beta_a is None else beta_a
-    logits = np.zeros((children, parents))
+    children, parents = range(len(votes)), range(len(votes[0]))
+    beta_u = [ZERO for _ in parents] if beta_u is None else beta_u
+    beta_a = [ZERO for _ in parents] if beta_a is None else beta_a
+    logits = nothing_known(votes)
     seen = []
     for step in range(1, iterations + 1):
         shares = couplings(logits, leaky, kept)
         seen.append(weigh(shares, activation, False))
         counted = weigh(shares, activation, True)
-        mass = counted.sum(axis=0)
-        means, active, log_prior = np.zeros((parents, dim)), np.zeros(parents), np.zeros(parents)
+        mass = masses(counted)
         rate = inverse_temperature * (1 - 0.95**step)
-        logits = np.zeros((children, parents))
-        for j in range(parents):
-            r = counted[:, j] / mass[j] if mass[j] > NOBODY else counted[:, j]
-            means[j] = sum(r[i] * votes[i, j] for i in range(children))
-            variance = sum(r[i] * (votes[i, j] - means[j]) ** 2 for i in range(children)) + floor
-            price = beta_u[j] + 0.5 * np.log(variance).sum()
+        means, active = [], []
+        logits = nothing_known(votes)
+        for j in parents:
+            # M-step
+            r = [counted[i][j] / mass[j] if mass[j] > NOBODY else counted[i][j] for i in children]
+            mean = sum(r[i] * votes[i][j] for i in children)
+            variance = sum(r[i] * (votes[i][j] - mean) ** 2 for i in children) + floor
+            price = beta_u[j] + 0.5 * torch.log(variance).sum()
             energy = rate * (beta_a[j] - price * (mass[j] if cost == "aR" else 1.0))
-            weight = -np.logaddexp(0.0, -energy)
-            active[j] = math.exp(weight) if mass[j] > NOBODY else 0.0
-            share = math.log(max(mass[j], NOBODY)) - math.log(max(mass.sum(), NOBODY))
-            log_prior[j] = weight if prior == "activation" else share
-            for i in range(children):
-                log_density = -0.5 * (
-                    np.log(2 * math.pi * variance) + (votes[i, j] - means[j]) ** 2 / variance
-                )
-                logits[i, j] = log_prior[j] + log_density.sum()
+            log_active = -torch.logaddexp(ZERO, -energy)
+            means.append(mean)
+            active.append(torch.exp(log_active) if mass[j] > NOBODY else ZERO)
+            # E-step
+            log_prior = log_active if prior == "activation" else log_of(mass[j]) - log_of(sum(mass))
+            constant = log_prior - 0.5 * torch.log(2 * math.pi * variance).sum()
+            for i in children:
+                logits[i][j] = constant - 0.5 * ((votes[i][j] - mean) ** 2 / variance).sum()
     return means, active, seen
+
+
+def log_of(mass: Number) -> Number:
+    return torch.log(mass) if mass > NOBODY else ZERO + math.log(NOBODY)
 
 
 ROUTINGS = {

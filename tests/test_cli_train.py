@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import Answer
+from answers import Answer
 from small_runs import save_small_run
 
 Command = Callable[..., Answer]

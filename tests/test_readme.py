@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Answer
+from answers import Answer
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Answer
+from answers import Answer
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 

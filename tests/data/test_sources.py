@@ -46,7 +46,7 @@ EXPECTED = [("good", ["pos"]), ("bad", ["neg"]), ("fine", ["pos"])]
     [
         ("a.csv", CSV),
         ("a.tsv", CSV.replace(",", "\t")),
-        ("a.csv.gz", gzip.compress(CSV.encode())),
+        ("a.csv.gz", gzip.compress(CSV.encode(), mtime=0)),
         ("a.jsonl", "".join(json.dumps({"text": t, "label": labels[0]}) + "\n" for t, labels in EXPECTED)),
         ("a.jsonl", "".join(json.dumps({"text": t, "labels": labels}) + "\n" for t, labels in EXPECTED)),
     ],

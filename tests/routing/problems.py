@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import reference
 import torch
 from torch import Tensor
@@ -56,6 +55,20 @@ class Problem:
             {name: value.to(dtype) for name, value in self.learned.items()},
         )
 
+    def tracked(self) -> "Problem":
+        """The same numbers as leaves that gradients are asked of."""
+        return Problem(
+            self.kind,
+            self.children.detach().clone().requires_grad_(),
+            self.weights.detach().clone().requires_grad_(),
+            None if self.activation is None else self.activation.detach().clone().requires_grad_(),
+            {name: value.detach().clone().requires_grad_() for name, value in self.learned.items()},
+        )
+
+    def named_inputs(self) -> dict[str, Tensor]:
+        named = {"children": self.children, "weights": self.weights, **self.learned}
+        return named if self.activation is None else {**named, "activation": self.activation}
+
     def inputs(self) -> list[Tensor]:
         given = [self.children, self.weights, *self.learned.values()]
         return given if self.activation is None else [*given, self.activation]
@@ -70,15 +83,19 @@ def make_problem(
     in_dim: int = 4,
     out_dim: int = 5,
     masked: bool = True,
+    scale: float = 1.0,
     seed: int = 0,
     name: str = "dynamic",
 ) -> Problem:
-    """A random problem in float64; where masked, some children are padding with wild poses."""
+    """A random problem in float64; where masked, some children are padding with wild poses.
+
+    Float32 holds its numbers exactly, so that one answer of the reference serves both precisions.
+    """
     random = torch.Generator().manual_seed(seed)
     if kind.endswith("matrix"):
         in_dim = out_dim = 4
     shape = weights_shape(kind, children=children, parents=parents, in_dim=in_dim, out_dim=out_dim)
-    poses = torch.randn(*lead, children, in_dim, generator=random, dtype=torch.float64)
+    poses = torch.randn(*lead, children, in_dim, generator=random, dtype=torch.float64) * scale
     weights = torch.randn(shape, generator=random, dtype=torch.float64)
     activation = None
     if masked:
@@ -89,28 +106,27 @@ def make_problem(
     if name == "em":
         for beta in ("beta_u", "beta_a"):
             learned[beta] = torch.randn(parents, generator=random, dtype=torch.float64) / 2
-    return Problem(kind, poses, weights, activation, learned)
+    return Problem(kind, poses, weights, activation, learned).to(torch.float32).to(torch.float64)
 
 
 def route(problem: Problem, name: str, **options: Any) -> Any:
     return ROUTINGS[name](problem.votes(), **options, **problem.learned)
 
 
-def refer(problem: Problem, name: str, **options: Any) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+def refer(problem: Problem, name: str, **options: Any) -> tuple[Tensor, Tensor, list[Tensor]]:
     """The reference's answer, problem by problem of the leading dimensions."""
     given = {key: value for key, value in options.items() if key not in ("squash", "softmax", "keep", "kept")}
     if "squash" in options:
         given["squash_kind"] = options["squash"]
     given["leaky"] = options.get("softmax", "plain").startswith("leaky")
-    given |= {key: value.numpy() for key, value in problem.learned.items()}
-    weights = problem.weights.numpy()
+    weights = problem.weights
     weights = reference.normalised(weights) if problem.kind.endswith("normalised") else weights
     lead = problem.children.shape[:-2]
-    children = problem.children.reshape(-1, *problem.children.shape[-2:]).numpy()
+    children = problem.children.reshape(-1, *problem.children.shape[-2:])
     count = children.shape[1]
-    activation = np.ones((len(children), count))
+    activation = torch.ones(len(children), count, dtype=children.dtype)
     if problem.activation is not None:
-        activation = problem.activation.reshape(-1, count).numpy()
+        activation = problem.activation.reshape(-1, count)
     kept = options.get("kept")
     answers = []
     for index, poses in enumerate(children):
@@ -120,11 +136,16 @@ def refer(problem: Problem, name: str, **options: Any) -> tuple[np.ndarray, np.n
             votes = reference.shared_votes(poses, weights)
         else:
             votes = reference.full_votes(poses, weights)
-        chosen = {} if kept is None else {"kept": kept.reshape(-1, *kept.shape[-2:])[index].numpy()}
-        answers.append(reference.ROUTINGS[name](votes, activation[index], **given, **chosen))
-    poses = np.array([answer[0] for answer in answers])
-    active = np.array([answer[1] for answer in answers])
-    seen = [np.array(each) for each in zip(*[answer[2] for answer in answers], strict=True)]
+        chosen = {} if kept is None else {"kept": kept.reshape(-1, *kept.shape[-2:])[index]}
+        answers.append(
+            reference.ROUTINGS[name](votes, activation[index], **given, **chosen, **problem.learned)
+        )
+    poses = torch.stack([torch.stack(answer[0]) for answer in answers])
+    active = torch.stack([torch.stack(answer[1]) for answer in answers])
+    seen = [
+        torch.tensor([[[c.item() for c in row] for row in table] for table in each], dtype=children.dtype)
+        for each in zip(*[answer[2] for answer in answers], strict=True)
+    ]
     return (
         poses.reshape(*lead, *poses.shape[1:]),
         active.reshape(*lead, *active.shape[1:]),
