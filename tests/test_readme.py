@@ -36,6 +36,21 @@ def test_the_commands_and_the_python_of_the_readme_run(
     exec("\n".join(python), {})
 
 
+def test_the_routing_of_the_readme_works_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from capstext import routing
+    from capstext.config import parse
+    from capstext.models import build_network
+    from capstext.routing.squash import length, squash_by_name
+
+    names = {**vars(routing), "Tensor": torch.Tensor, "length": length, "squash_by_name": squash_by_name}
+    exec(re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[0], names)
+    monkeypatch.setitem(routing.ROUTINGS, "once", names["once"])
+    network = build_network(parse({"routing": {"name": "once", "share": 0.5}}), in_dim=4, classes=2)
+    assert network(torch.randn(3, 7, 4), torch.ones(3, 7, dtype=torch.bool)).shape == (3, 2)
+
+
 def test_make_knows_the_two_commands() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for line in indented("make "):
