@@ -1,5 +1,6 @@
 """Zero, tiny and huge capsules, one child, one parent, all masked: finite answers and gradients."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -84,3 +85,19 @@ def test_children_of_mixed_sizes_are_finite(
     problem = problem.to(torch.float32)
     problem.children *= torch.tensor(sizes[:children]).unsqueeze(-1)
     finite(problem, *case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("autocast", [False, True], ids=["float32", "bfloat16 autocast"])
+def test_ten_thousand_random_cases_are_finite_with_their_gradients(autocast: bool) -> None:
+    random = Random(0)
+    for seed in range(10_000):
+        (name, options), kind = random.choice(CASES), random.choice(list(VOTES))
+        children, parents = random.randint(1, 12), random.randint(1, 8)
+        problem = make_problem(kind, children=children, parents=parents, name=name, seed=seed)
+        problem = problem.to(torch.float32)
+        problem.children *= torch.tensor(random.choices(FACTORS[:-1], k=children)).unsqueeze(-1)
+        if random.random() < 0.1 and problem.activation is not None:
+            problem.activation.zero_()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            finite(problem, name, options)
