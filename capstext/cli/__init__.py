@@ -1,7 +1,6 @@
 """The command line: one file a command. Results go to stdout, everything else to stderr."""
 
 import logging
-import os
 import signal
 import sys
 from types import FrameType
@@ -63,9 +62,6 @@ def main() -> None:
         _end(f"capstext: {printable(str(error))}", error.exit_code)
     except KeyboardInterrupt:
         _end("capstext: interrupted", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _end(f"capstext: {where}{error.strerror or error}", 1)
