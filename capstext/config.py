@@ -63,6 +63,7 @@ class TrainingConfig:
 
     epochs: int = 5
     batch_size: int | None = None  # 50, or fewer where there are few rows
+    optimiser: Literal["adam", "adadelta"] = "adam"
     learning_rate: float = 3e-3
     encoder_learning_rate: float = 5e-5
     weight_decay: float = 0.0
@@ -106,8 +107,8 @@ def load(path: Path | None, *, overrides: Sequence[str] = ()) -> Config:
     """Read a config file, then apply `--set section.key=value`."""
     settings: dict[str, Any] = {}
     if path is not None:
-        settings = _read_yaml(path)
-        _place_paths(settings, path)
+        settings = read_yaml(path)
+        place_paths(settings, path)
     for override in overrides:
         _apply(settings, override)
     return parse(settings)
@@ -128,14 +129,28 @@ def parse(settings: Mapping[str, Any]) -> Config:
 
 def arguments(section: str, function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """`given`, checked and converted by the keyword-only arguments of `function` that have a default."""
-    defined = function.func if isinstance(function, partial) else function
-    hints = get_type_hints(defined.__init__ if inspect.isclass(defined) else defined)
+    behind = defined(function)
+    hints = get_type_hints(behind.__init__ if inspect.isclass(behind) else behind)
     known = {
         name: hints[name]
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
     }
     return _checked(section, given, known)
+
+
+def defined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function or class behind a name, without the options that the name fixes."""
+    return function.func if isinstance(function, partial) else function
+
+
+def changed(config: Config, settings: Mapping[str, Any]) -> Config:
+    """The config with other values of `section.key`, checked."""
+    values = config.as_dict()
+    for key, value in settings.items():
+        section, _, name = key.partition(".")
+        values[section] = {**values.get(section, {}), name: value}
+    return parse(values)
 
 
 def _section(name: str, given: Any, default: Any) -> Any:
@@ -242,7 +257,8 @@ def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hasha
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The sections of a config file, each key given once."""
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{path}: a config is a .yaml file; for labelled texts say --data {path}")
     try:
@@ -263,7 +279,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return settings
 
 
-def _place_paths(settings: Mapping[str, Any], path: Path) -> None:
+def place_paths(settings: Mapping[str, Any], path: Path) -> None:
     """A path in a config is seen from its folder; it must not leave it, as configs may come from others."""
     for section, key in (
         ("data", "name"),

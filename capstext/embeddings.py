@@ -1,14 +1,18 @@
 """Ids and mask [batch, length] become vectors [batch, length, dim], exactly zero where the mask is False."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 MODES = ("random", "static", "non-static", "multichannel")
+
+Ids = TypeVar("Ids", Tensor, NDArray[np.int64])
 
 
 class Embedding(nn.Module):
@@ -94,6 +98,24 @@ class WordEmbedding(Embedding):
         return torch.where((ids > last).unsqueeze(-1), fixed, vectors)
 
 
+class TokenIds(Embedding):
+    """A token's number, one more than its id, as a vector of one: for networks that count words.
+
+    Zero is no token, so that masking and erasing work as on vectors. Exact up to 2**24 words.
+    """
+
+    dim = 1
+
+    @staticmethod
+    def numbers(ids: Ids) -> Ids:
+        return ids + 1
+
+    def forward(
+        self, ids: Int[Tensor, "batch length"], mask: Bool[Tensor, "batch length"]
+    ) -> Float[Tensor, "batch length 1"]:
+        return (self.numbers(ids) * mask).unsqueeze(-1).float()
+
+
 def initial_vectors(
     matrix: Float[Tensor, "words dim"], found: Bool[Tensor, " words"], *, unknown_id: int = 1, seed: int
 ) -> Float[Tensor, "words dim"]:
@@ -124,6 +146,8 @@ def describe(embedding: nn.Module) -> dict[str, Any]:
             "padding_id": embedding.padding_id,
             "dropout": embedding.dropout.p,
         }
+    if isinstance(embedding, TokenIds):
+        return {"kind": "ids"}
     from capstext.encoders import TransformerEmbedding
 
     if isinstance(embedding, TransformerEmbedding):
@@ -137,8 +161,10 @@ def empty(description: Mapping[str, Any]) -> Embedding:
     kind = settings.pop("kind", None)
     if kind == "words":
         return WordEmbedding(**settings)
+    if kind == "ids":
+        return TokenIds(**settings)
     if kind == "transformer":
         from capstext.encoders import TransformerEmbedding
 
         return TransformerEmbedding(**settings)
-    raise ValueError(f"unknown kind of embedding {kind!r}; choose from: words, transformer")
+    raise ValueError(f"unknown kind of embedding {kind!r}; choose from: words, ids, transformer")

@@ -1,6 +1,6 @@
 """A model's log-odds for many tokenised rows, and what they are worth."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import datasets
 import torch
@@ -34,19 +34,29 @@ def targets(rows: datasets.Dataset, *, classes: int) -> Tensor:
     return multi_hot(rows["labels"][:], classes=classes)
 
 
+class Judged(NamedTuple):
+    """Log-odds as they are judged: of one label a row, or of several."""
+
+    log_odds: Tensor
+    multi_label: bool
+
+
+def judged(raw: Tensor, truth: Tensor, *, model: TextModel, corpus: Corpus) -> Judged:
+    """After calibration; rows with other than one label are judged as multi-label."""
+    several = corpus.multi_label or bool((truth.sum(dim=-1) != 1).any())
+    if corpus.multi_label != several:
+        # a single-label model's lengths are judged as they are: its calibration is for the softmax
+        return Judged(raw, several)
+    return Judged(model.calibration(raw.to(model.calibration.scale.device)).cpu(), several)
+
+
 def score(
     raw: Tensor, truth: Tensor, *, model: TextModel, corpus: Corpus, threshold: float = 0.5
 ) -> dict[str, Any]:
-    """All metrics, after calibration; rows with other than one label are scored as multi-label."""
-    several = corpus.multi_label or bool((truth.sum(dim=-1) != 1).any())
-    calibrated = model.calibration(raw.to(model.calibration.scale.device)).cpu()
+    """All metrics."""
+    log_odds, several = judged(raw, truth, model=model, corpus=corpus)
     return metrics.evaluate(
-        # a single-label model's lengths are judged as they are: its calibration is for the softmax
-        (calibrated if corpus.multi_label == several else raw).numpy(),
-        truth.numpy(),
-        classes=corpus.classes,
-        multi_label=several,
-        threshold=threshold,
+        log_odds.numpy(), truth.numpy(), classes=corpus.classes, multi_label=several, threshold=threshold
     )
 
 

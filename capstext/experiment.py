@@ -1,27 +1,36 @@
 """One run, whole: train, calibrate, test, save. What `capstext train` does, and every comparison."""
 
-import fcntl
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from capstext import cards, distributed, evaluation, runs, training
 from capstext.errors import CapstextError, UsageError
-from capstext.files import write_json
+from capstext.files import alone_in, write_json
+from capstext.models.kinds import Solved
 from capstext.preparation import Prepared
 from capstext.runs import CHECKPOINTS
 from capstext.tokenizers import padding_id
 
-LOCK = ".lock"
 SETTINGS = "settings.json"
 # What may be different when a training goes on: where it runs, how often it saves, who watches.
 FREE = {"training.device", "training.checkpoint_steps", "training.tensorboard"}
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What the model said about the rows of a test split, what was true, and how long it took."""
+
+    judged: evaluation.Judged
+    truth: Tensor
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class Finished:
     metrics: dict[str, Any]
     stopped_by: int | None = None
     diverged: str | None = None
+    tested: dict[str, Tested] = field(default_factory=dict)
 
 
 def train(
@@ -38,11 +48,15 @@ def train(
     folder: Path,
     *,
     resume: bool = False,
+    test: bool = True,
     command: str,
     report: training.Report = lambda step, steps, facts: None,
     warn: Callable[[str], None] = lambda message: None,
 ) -> Finished:
-    """Train into `folder`. A run that is complete there is read, not repeated."""
+    """Train into `folder`. A run that is complete there is read, not repeated.
+
+    Test rows are scored once, by the model that validation rows chose; with `test=False`, never.
+    """
     if distributed.rank() == 0:
         runs.refuse_taken(folder, resume=resume)
     if (folder / runs.CHECKSUMS).exists():
@@ -51,9 +65,10 @@ def train(
         training.discard_checkpoints(folder / CHECKPOINTS)
         return Finished(found.metrics)
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone_in(folder):
+    # processes of one torchrun share the folder
+    with alone_in(folder, doing="training") if distributed.rank() == 0 else nullcontext():
         _remember(prepared, folder)
-        return _train(prepared, folder, resume=resume, command=command, report=report, warn=warn)
+        return _train(prepared, folder, resume=resume, test=test, command=command, report=report, warn=warn)
 
 
 def _train(
@@ -61,6 +76,7 @@ def _train(
     folder: Path,
     *,
     resume: bool,
+    test: bool,
     command: str,
     report: training.Report,
     warn: Callable[[str], None],
@@ -69,12 +85,19 @@ def _train(
     padding, classes = padding_id(prepared.tokenizer), len(corpus.classes)
     truth = {name: evaluation.targets(split, classes=classes) for name, split in rows.items()}
 
+    tested: dict[str, Tested] = {}
+
     def scores(split: str, *, calibrate: bool = False) -> dict[str, Any]:
+        started = time.monotonic()
         raw = evaluation.log_odds(model, rows[split], padding_id=padding)
+        seconds = time.monotonic() - started
         if not raw.isfinite().all():
             raise FloatingPointError("the model gives scores that are no numbers")
         if calibrate:
             model.calibration.fit(raw, truth[split], multi_label=corpus.multi_label)
+        if split.startswith("test"):
+            judged = evaluation.judged(raw, truth[split], model=model, corpus=corpus)
+            tested[split] = Tested(judged, truth[split], seconds)
         return evaluation.score(raw, truth[split], model=model, corpus=corpus)
 
     def validate(_: Any) -> dict[str, float]:
@@ -90,19 +113,24 @@ def _train(
     )
     started = time.monotonic()
     try:
-        outcome = training.fit(
-            model,
-            rows=rows["train"],
-            validate=validate,
-            loss=prepared.loss,
-            config=config.training,
-            classes=classes,
-            padding_id=padding,
-            folder=folder / CHECKPOINTS,
-            resume=resume,
-            report=report,
-            warn=warn,
-        )
+        if isinstance(model.network, Solved):
+            ids, seed = rows["train"]["ids"][:], config.training.seed
+            model.network.solve(ids, truth["train"], multi_label=corpus.multi_label, seed=seed)
+            outcome = training.Outcome([validate(model)], best_step=0, stopped_by=None, diverged=None)
+        else:
+            outcome = training.fit(
+                model,
+                rows=rows["train"],
+                validate=validate,
+                loss=prepared.loss,
+                config=config.training,
+                classes=classes,
+                padding_id=padding,
+                folder=folder / CHECKPOINTS,
+                resume=resume,
+                report=report,
+                warn=warn,
+            )
     except training.Diverged:
         # from these checkpoints it would only diverge again, and the advice is to change a setting
         training.discard_checkpoints(folder / CHECKPOINTS)
@@ -112,7 +140,7 @@ def _train(
     seconds = time.monotonic() - started
     found = {
         "validation": scores("validation", calibrate=True),
-        **{name: scores(name) for name in rows if name.startswith("test")},
+        **{name: scores(name) for name in rows if test and name.startswith("test")},
         "history": outcome.history,
         "best_step": outcome.best_step,
         "seconds": round(seconds, 1),
@@ -132,7 +160,7 @@ def _train(
             card=cards.card(config, corpus, found, command=command),
         )
         training.discard_checkpoints(folder / CHECKPOINTS)
-    return Finished(found, diverged=outcome.diverged)
+    return Finished(found, diverged=outcome.diverged, tested=tested)
 
 
 def _remember(prepared: Prepared, folder: Path) -> None:
@@ -160,22 +188,3 @@ def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
                     f"{folder}: was begun with {section}.{key} {old}, not {new}; "
                     "resume with the same settings, or choose another --out"
                 )
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Refuse a second training into the same folder; processes of one torchrun share it."""
-    if distributed.rank() != 0:
-        yield
-        return
-    with open(folder / LOCK, "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise CapstextError(
-                f"{folder}: another training is writing there; wait for it, or choose another --out"
-            ) from None
-        try:
-            yield
-        finally:
-            (folder / LOCK).unlink(missing_ok=True)

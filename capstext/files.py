@@ -1,14 +1,17 @@
 """Files that are written whole or not at all: a temporary neighbour, fsync, rename."""
 
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from capstext.errors import CapstextError
 
+LOCK = ".lock"
 TEMPORARY = ".*.tmp"  # what the temporary neighbours are named like
 
 
@@ -40,6 +43,23 @@ def write_json(path: Path, value: Any) -> None:
 def sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def alone_in(folder: Path, *, doing: str) -> Iterator[None]:
+    """Refuse a second process that does the same in the folder."""
+    path = folder / LOCK
+    with open(path, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CapstextError(
+                f"{folder}: another {doing} is writing there; wait for it, or choose another --out"
+            ) from None
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

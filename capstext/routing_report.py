@@ -56,7 +56,11 @@ def votes() -> SharedVotes:
 def settling() -> dict[str, list[float]]:
     """The mean entropy of the couplings at every iteration, for every routing."""
     found = {}
-    variants: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in ROUTINGS}
+    variants: dict[str, tuple[str, dict[str, Any]]] = {
+        name: (name, {})
+        for name in ROUTINGS
+        if name != "static"  # which has nothing to settle
+    }
     variants["k-means, Euclidean"] = ("k-means", {"distance": "euclidean"})
     for title, (name, options) in variants.items():
         record: list[Tensor] = []

@@ -10,6 +10,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -180,19 +181,29 @@ class _Trainer(Trainer):
         return self.accelerator.prepare(loader)
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
-        """Adam; a fine-tuned encoder has a learning rate of its own."""
+        """Adam, or Adadelta as Zeiler (2012) has it; a fine-tuned encoder has a learning rate of its own."""
         groups: dict[float, list[Tensor]] = {}
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad:
                 encoder = name.startswith("embedding.encoder.")
                 rate = self.settings.encoder_learning_rate if encoder else self.settings.learning_rate
                 groups.setdefault(rate, []).append(parameter)
-        self.optimizer = torch.optim.AdamW(
+        optimisers: dict[str, Callable[..., torch.optim.Optimizer]] = {
+            "adam": partial(torch.optim.AdamW, fused=True),
+            "adadelta": partial(torch.optim.Adadelta, rho=0.95, eps=1e-6),
+        }
+        self.optimizer = optimisers[self.settings.optimiser](
             [{"params": parameters, "lr": rate} for rate, parameters in groups.items()],
             weight_decay=self.settings.weight_decay,
-            fused=True,
         )
+        self.optimizer.register_step_post_hook(self._constrain)
         return self.optimizer
+
+    def _constrain(self, *_: Any) -> None:
+        """Let modules that limit their weights do so, after each step."""
+        for module in self.model.modules():
+            if hasattr(module, "constrain"):
+                module.constrain()
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         progress = self.state.global_step / max(1, self.state.max_steps)

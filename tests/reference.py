@@ -236,6 +236,17 @@ def em(
     return means, active, seen
 
 
+def static(votes, activation, *, squash_kind="sabour", leaky=False, amendment=False, kept=None):
+    """Kim et al. 2018: a child's shares are equal, whoever agrees."""
+    shares = []
+    for i, row in enumerate(votes):
+        chosen = [1.0 if kept is None or kept[i, j] else 0.0 for j in range(len(row))]
+        shares.append([ZERO + one / (sum(chosen) + leaky) for one in chosen])
+    sums = gather(weigh(shares, activation, amendment), votes)
+    poses = [squash(s, squash_kind) for s in sums]
+    return poses, [length(pose) for pose in poses], [weigh(shares, activation, False)]
+
+
 def log_of(mass: Number) -> Number:
     return torch.log(mass) if mass > NOBODY else ZERO + math.log(NOBODY)
 
@@ -246,4 +257,5 @@ ROUTINGS = {
     "regularised": regularised,
     "k-means": k_means,
     "em": em,
+    "static": static,
 }

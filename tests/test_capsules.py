@@ -81,7 +81,7 @@ def test_every_parameter_gets_a_gradient(name: str, weights: str, softmax: str) 
 
 
 @pytest.mark.parametrize("weights", ["shared", "full"])
-@pytest.mark.parametrize("name", ["dynamic", "fixed-point", "k-means", "em"])
+@pytest.mark.parametrize("name", ["dynamic", "fixed-point", "k-means", "em", "static"])
 def test_the_signal_reaches_the_class_capsules_at_initialisation(name: str, weights: str) -> None:
     features, mask = texts([22] * 4, 22)
     torch.manual_seed(0)

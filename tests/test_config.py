@@ -23,7 +23,7 @@ def test_every_config_builds_its_model_and_says_how_to_run_it(path: Path) -> Non
     from capstext.models import build_network
 
     config = settings.load(path)
-    build_network(config, in_dim=8, classes=3)
+    build_network(config, in_dim=1, classes=3)
     loss_by_name(config.loss.name, multi_label=False, **config.loss.options)
     header = path.read_text()
     assert f"capstext train {path.relative_to(ROOT)}" in header

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from capstext import embeddings, tokenizers, vectors
-from capstext.embeddings import WordEmbedding, describe, empty, initial_vectors
+from capstext.embeddings import TokenIds, WordEmbedding, describe, empty, initial_vectors
 
 MODES = ["random", "static", "non-static", "multichannel"]
 WORDS, TRAINED, DIM = 9, 6, 4
@@ -110,6 +110,15 @@ def test_words_without_a_vector_are_drawn_with_the_variance_of_the_others():
 def test_what_does_not_fit_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         word_embedding(**{"mode": "static", **changes})
+
+
+def test_ids_are_numbers_from_one_on_and_zero_is_no_token():
+    found = TokenIds()(torch.tensor([[0, 2**24 - 1, 7]]), torch.tensor([[True, True, False]]))
+    assert found.dtype == torch.float32
+    assert found.squeeze(-1).long().tolist() == [[1, 2**24, 0]]
+    again = empty(json.loads(json.dumps(describe(TokenIds()))))
+    assert isinstance(again, TokenIds)
+    assert again.dim == 1
 
 
 def test_an_unknown_kind_is_refused():

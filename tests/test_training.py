@@ -14,7 +14,7 @@ import pytest
 import torch
 from answers import Answer
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from capstext import checkpoints, config, experiment, training
 from capstext.preparation import prepare
@@ -120,6 +120,39 @@ def test_a_signal_saves_the_step_and_tells_how_to_go_on(
     assert "go on with --resume" in messages
     finish(reviews, tmp_path / "run", "--resume")
     assert_equal_to_the_bit(tmp_path / "run", unbroken)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "adadelta"])
+def test_a_norm_limit_holds_and_resumes_to_the_same_bits(
+    optimiser: str, reviews: Path, tmp_path: Path
+) -> None:
+    def settings(limit: float | None) -> list[str]:
+        # the learning rate is that of Adadelta; a limit of .2 is reached at once
+        return [
+            *(setting for setting in SMALL[1::2] if not setting.startswith("model.")),
+            *(f"training.optimiser={optimiser}", "training.learning_rate=1.0", f"data.name={reviews}"),
+            *("model.name=cnn", "model.filters=8", f"model.norm_limit={'null' if limit is None else limit}"),
+        ]
+
+    def train(name: str, limit: float | None, **options: Any) -> Path:
+        prepared = prepare(config.load(None, overrides=settings(limit)))
+        experiment.train(prepared, tmp_path / name, command="", **options)
+        return tmp_path / name
+
+    def norms(run: Path) -> torch.Tensor:
+        return load_file(run / "model.safetensors")["network.output.weight"].norm(dim=1)
+
+    def die(step: int, *_: object) -> None:
+        if step >= 31:
+            raise RuntimeError("dead")
+
+    whole = train("whole", 0.2)
+    assert (norms(whole) <= 0.2 + 1e-6).all()
+    assert (norms(train("free", None)) > 0.3).all()
+    with pytest.raises(RuntimeError, match="dead"):
+        train("broken", 0.2, report=die)
+    assert max((tmp_path / "broken" / "checkpoints").glob("step-*")).name == "step-00000030"
+    assert_equal_to_the_bit(train("broken", 0.2, resume=True), whole)
 
 
 def test_a_second_training_into_the_same_folder_is_refused(reviews: Path, tmp_path: Path) -> None:

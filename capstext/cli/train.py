@@ -115,10 +115,13 @@ def _plan(prepared: "Prepared", folder: Path) -> str:
     """What would be done, for people and for YAML readers."""
     import yaml
 
+    from capstext.models.kinds import Solved
+
     config = prepared.config
     rows = {name: len(split) for name, split in prepared.rows.items()}
     parameters = list(prepared.model.parameters())
-    epoch = -(-rows["train"] // (config.training.batch_size or 1))
+    solved = isinstance(prepared.model.network, Solved)
+    epoch = 0 if solved else -(-rows["train"] // (config.training.batch_size or 1))
     return yaml.safe_dump(
         {
             "config": config.as_dict(),

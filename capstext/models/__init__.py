@@ -1,5 +1,6 @@
 """Networks by name: embedded words in, log-odds a class out."""
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,11 +10,25 @@ from torch import nn
 from capstext.config import Config, arguments
 from capstext.errors import UsageError, did_you_mean
 from capstext.models.capsule_text import CapsuleText
+from capstext.models.convolutional import ConvolutionalText, FlatConvolutionalText
+from capstext.models.fasttext import FastText
+from capstext.models.nb_svm import NaiveBayesSvm
+from capstext.models.pooled import PooledText
+from capstext.models.recurrent import RecurrentText
+from capstext.models.tf_idf import TfIdf
 from capstext.routing import ROUTINGS, routing_by_name
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "capsule-a": partial(CapsuleText, ngram_sizes=(3,)),
     "capsule-b": partial(CapsuleText, ngram_sizes=(3, 4, 5)),
+    "cnn": ConvolutionalText,
+    "cnn-release": FlatConvolutionalText,
+    "lstm": partial(RecurrentText, bidirectional=False),
+    "bilstm": partial(RecurrentText, bidirectional=True),
+    "linear": PooledText,
+    "fasttext": FastText,
+    "tf-idf": TfIdf,
+    "nb-svm": NaiveBayesSvm,
 }
 
 
@@ -27,8 +42,11 @@ def build_network(config: Config, *, in_dim: int, classes: int) -> nn.Module:
         sizes = value if isinstance(value, tuple) else (value,)
         if not sizes or any(type(size) is int and size < 1 for size in sizes):
             raise UsageError(f"model.{key}: {value} is no size; give 1 or more")
+    routing = _routing(config)
+    if "routing" in inspect.signature(MODELS[name]).parameters:
+        options["routing"] = routing
     try:
-        return MODELS[name](in_dim=in_dim, classes=classes, routing=_routing(config), **options)
+        return MODELS[name](in_dim=in_dim, classes=classes, **options)
     except ValueError as error:
         raise UsageError(f"model: {error}") from None
 

@@ -15,6 +15,7 @@ from capstext.routing.fixed_point import fixed_point
 from capstext.routing.k_means import k_means
 from capstext.routing.kinds import VOTES
 from capstext.routing.regularised import regularised
+from capstext.routing.static import static
 from capstext.routing.votes import FullVotes, Routed, SharedVotes, Votes
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "k_means",
     "regularised",
     "routing_by_name",
+    "static",
 ]
 
 ROUTINGS: dict[str, Callable[..., Routed]] = {
@@ -39,6 +41,7 @@ ROUTINGS: dict[str, Callable[..., Routed]] = {
     "regularised": regularised,
     "k-means": k_means,
     "em": em,
+    "static": static,
 }
 
 GIVEN = ("training", "record")

@@ -28,7 +28,9 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"prior": "share", "iterations": 4},
         {"iterations": 1},
     ],
+    "static": [{}, {"squash": "release"}],
 }
+ITERATED = [name for name in ROUTINGS if name != "static"]
 CASES = [(name, options) for name, several in OPTIONS.items() for options in several]
 IDS = [f"{name}-{'-'.join(f'{k}={v}' for k, v in options.items()) or 'default'}" for name, options in CASES]
 

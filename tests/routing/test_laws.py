@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import CASES, IDS, Problem, make_problem, route
+from problems import CASES, IDS, ITERATED, Problem, make_problem, route
 
 from capstext.routing import ROUTINGS, VOTES, FullVotes, SharedVotes, attract
 
@@ -161,7 +161,7 @@ def test_gradcheck(name: str, options: dict[str, Any], kind: str) -> None:
     assert torch.autograd.gradcheck(routed, [t.requires_grad_() for t in inputs], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ROUTINGS)
+@pytest.mark.parametrize("name", ITERATED)
 def test_it_stops_when_the_couplings_settle(name: str) -> None:
     problem = make_problem(name=name)
     patient: list[torch.Tensor] = []
@@ -187,6 +187,12 @@ def test_nothing_is_sampled_at_evaluation(remember_draws: list[torch.Tensor]) ->
     sampled = route(problem, "dynamic", softmax="sampled", keep=0.3, training=False)
     assert not remember_draws
     torch.testing.assert_close(plain.poses, sampled.poses, rtol=0, atol=0)
+
+
+@given(EVERY)
+def test_static_routing_is_dynamic_routing_before_anything_agrees(law: dict[str, Any]) -> None:
+    problem, _, options = lay_out({**law, "case": ("static", {})})
+    close(route(problem, "static", **options), route(problem, "dynamic", iterations=1, **options), 1e-12)
 
 
 @pytest.mark.slow

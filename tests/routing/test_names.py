@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from problems import ITERATED
 
 from capstext.routing import ROUTINGS, FullVotes, SharedVotes, routing_by_name
 from capstext.routing.kinds import weights_shape
@@ -24,6 +25,11 @@ from capstext.routing.windows import image_windows, sequence_windows
             "unknown option 'iteration' of routing 'dynamic'; choose from: iter",
         ),
         ("em", {"squash": "sabour"}, "unknown option 'squash' of routing 'em'; choose from: "),
+        (
+            "static",
+            {"iterations": 2},
+            "unknown option 'iterations' of routing 'static'; choose from: softmax",
+        ),
         ("em", {"beta_u": None}, "unknown option 'beta_u' of routing 'em'; choose from: "),
         ("dynamic", {"iterations": 0}, "iterations must be at least 1, not 0"),
         ("dynamic", {"tolerance": 0.0}, "tolerance must be above 0, not 0.0"),
@@ -51,7 +57,7 @@ def test_a_bad_name_or_value_is_named_at_once(name: str, options: dict[str, Any]
     assert str(raised.value).startswith(message)
 
 
-@pytest.mark.parametrize("name", ROUTINGS)
+@pytest.mark.parametrize("name", ITERATED)
 def test_iterations_below_one_are_refused_by_every_routing(name: str) -> None:
     votes = SharedVotes(children=torch.zeros(2, 3), weights=torch.zeros(2, 3, 4))
     with pytest.raises(ValueError, match="iterations must be at least 1, not -1"):
@@ -85,4 +91,5 @@ def test_only_em_learns_something_for_each_parent() -> None:
         "regularised": set(),
         "k-means": set(),
         "em": {"beta_u", "beta_a"},
+        "static": set(),
     }
