@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from capstext.cli import bench, classify, evaluate, report, train
+from capstext.cli import bench, classify, compare, evaluate, report, train
 from capstext.cli import data as data
 from capstext.cli.answers import printable
 from capstext.errors import CapstextError
@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, classify, data, bench, report):
+for command in (train, evaluate, classify, compare, data, bench, report):
     command.register(app)
 
 

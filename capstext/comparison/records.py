@@ -1,0 +1,134 @@
+"""A finished run of a comparison as one small JSON file: all that a report needs, to be read anywhere."""
+
+import base64
+import dataclasses
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capstext.errors import CapstextError
+from capstext.files import write_json
+from capstext.version import VERSION
+
+FORMAT = 1
+SUFFIX = ".json"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model said about the rows of a test split, and what was true: [rows, classes] each."""
+
+    predicted: NDArray[np.bool_]
+    labels: NDArray[np.bool_]
+    probabilities: NDArray[np.uint8]  # in 255ths
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Of each row: every label right."""
+        return (self.predicted == self.labels).all(axis=1)
+
+    def as_dict(self) -> dict[str, Any]:
+        packed = {
+            "predicted": np.packbits(self.predicted, axis=None),
+            "labels": np.packbits(self.labels, axis=None),
+            "probabilities": self.probabilities,
+        }
+        return {"shape": list(self.labels.shape)} | {
+            name: base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
+            for name, array in packed.items()
+        }
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> "Answers":
+        rows, classes = values["shape"]
+
+        def array(name: str) -> NDArray[np.uint8]:
+            return np.frombuffer(zlib.decompress(base64.b64decode(values[name])), dtype=np.uint8)
+
+        def bits(name: str) -> NDArray[np.bool_]:
+            return np.unpackbits(array(name), count=rows * classes).astype(bool).reshape(rows, classes)
+
+        return cls(bits("predicted"), bits("labels"), array("probabilities").reshape(rows, classes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One run: what was asked, what came out, what it cost."""
+
+    dataset: str
+    model: str
+    embeddings: str  # "none" where a model reads the words themselves
+    protocol: str  # such as "10 folds" or "5 seeds"
+    family: Literal["capsules", "baseline"]
+    seed: int
+    fold: int | None
+    config: dict[str, Any]
+    search: dict[str, Any] | None  # trials, and what the best of them chose, by validation score
+    classes: tuple[str, ...]
+    multi_label: bool
+    rows: dict[str, int]
+    validation: dict[str, Any]  # as metrics.evaluate gives them
+    tests: dict[str, dict[str, Any]]  # the same, for every test split
+    answers: dict[str, Answers]  # by test split
+    epochs: int
+    best_epoch: int
+    seconds: dict[str, float]  # prepare, train, all
+    texts_per_second: float  # of classification, one thread or one GPU
+    parameters: int
+    trained_parameters: int
+    peak_memory: int | None  # bytes of the whole process
+    device: str
+    versions: dict[str, str]
+    finished: str  # ISO 8601, UTC
+    interrupted: bool = False  # stopped and resumed: the seconds are those since then
+
+    def as_dict(self) -> dict[str, Any]:
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        values["answers"] = {split: answers.as_dict() for split, answers in self.answers.items()}
+        return {"format": FORMAT, "capstext": VERSION, **values}
+
+
+def save(path: Path, record: Record) -> None:
+    """Write the file whole; one that stands there already is never written over."""
+    if path.exists():
+        raise CapstextError(f"{path}: is a finished run already; it is kept as it is")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, record.as_dict())
+
+
+def load(path: Path) -> Record:
+    """Read a run file, or say in one line what is wrong with it."""
+    remedy = "remove it, and the run is made again"
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise CapstextError(f"{path}: no such run file") from None
+    except ValueError:
+        raise CapstextError(f"{path}: damaged or cut short: no valid JSON; {remedy}") from None
+    if not isinstance(values, dict) or not isinstance(values.get("format"), int):
+        raise CapstextError(f"{path}: not the file of a run: it has no format number")
+    written, version = values.pop("format"), values.pop("capstext", "unknown")
+    if written != FORMAT:
+        raise CapstextError(
+            f"{path}: written by capstext {version} in format {written}, this one reads format {FORMAT}; "
+            f"use that version, or {remedy}"
+        )
+    try:
+        values["answers"] = {split: Answers.parse(answers) for split, answers in values["answers"].items()}
+        values["classes"] = tuple(values["classes"])
+        return Record(**values)
+    except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
+        raise CapstextError(f"{path}: damaged: {' '.join(str(error).split())}; {remedy}") from None
+
+
+def load_all(folder: Path) -> Iterator[Record]:
+    """Every run under the folder, in the order of their paths."""
+    for path in sorted(folder.rglob(f"*{SUFFIX}")):
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield load(path)
