@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   capstext compare configs/compare/quick.yaml --out /tmp/quick    minutes: see how it goes
-  capstext compare configs/compare/mr.yaml --folds 10             every model, the same ten folds
+  capstext compare configs/compare/benchmarks.yaml --only mr      every model, the same ten folds
   capstext compare configs/compare/quick.yaml --data my.csv       which model suits my texts?
-  capstext compare configs/compare/mr.yaml --resume               go on after a stop, or add models
+  capstext compare configs/compare/benchmarks.yaml --resume       go on after a stop, or add models
   capstext compare --report                                       tables, plots and page from the run files
 """
 
@@ -44,6 +44,10 @@ def compare(
     out: Annotated[Path, typer.Option(help="Where run files and reports go.")] = Path("reports"),
     seeds: Annotated[int | None, typer.Option(min=1, help="So many seeds, on the data's own split.")] = None,
     folds: Annotated[int | None, typer.Option(min=2, help="So many folds, over all rows.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this data set, model or embeddings; may be repeated."),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on: finished runs are kept, the others are made.")
     ] = False,
@@ -69,7 +73,7 @@ def compare(
     progress.say("loading torch")
     from capstext.comparison import grid
 
-    plan = grid.load(config, data=data or (), seeds=seeds, folds=folds)
+    plan = grid.load(config, data=data or (), seeds=seeds, folds=folds, only=only or ())
     if dry_run:
         typer.echo(_plan(plan, out))
         return
@@ -212,9 +216,9 @@ def _report(out: Path, *, as_json: bool) -> None:
     found = list(records.load_all(out / RUNS))
     if not found:
         raise CapstextError(f"{out / RUNS}: no finished runs to report on")
-    from capstext.comparison import report
+    from capstext.comparison.report.writing import write
 
-    written = report.write(found, out)
+    written = write(found, out)
     if as_json:
         typer.echo((out / "results.json").read_text().rstrip())
         return

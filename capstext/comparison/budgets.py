@@ -50,19 +50,17 @@ def budget_of(dataset: str, entry: dict[str, Any], given: Mapping[str, Any]) -> 
     return Budget(**values)
 
 
-def search_of(shared: Any, model_entry: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Values to try of each setting: those of all models, and the model's own."""
-    found: dict[str, list[Any]] = {}
-    for given in (shared, model_entry.get("search")):
-        if given is not None and not isinstance(given, Mapping):
-            raise UsageError(f"search: expected settings with lists of values, found {given!r:.80}")
-        for key, values in (given or {}).items():
-            if not isinstance(values, list) or not values or "." not in str(key):
-                raise UsageError(f"search: expected section.key: [values], found {key}: {values!r:.80}")
-            if owner := RESERVED.get(str(key)):
-                raise UsageError(f"search: {key} is {owner}")
-            found[str(key)] = values
-    return found
+def search_of(shared: Any, own: Any) -> dict[str, list[Any]]:
+    """Values to try of each setting: a model's own, or those of all models."""
+    given = shared if own is None else own
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f"search: expected settings with lists of values, found {given!r:.80}")
+    for key, values in (given or {}).items():
+        if not isinstance(values, list) or not values or "." not in str(key):
+            raise UsageError(f"search: expected section.key: [values], found {key}: {values!r:.80}")
+        if owner := RESERVED.get(str(key)):
+            raise UsageError(f"search: {key} is {owner}")
+    return dict(given or {})
 
 
 def choices(model: str, search: Mapping[str, Sequence[Any]], trials: int) -> tuple[dict[str, Any], ...]:

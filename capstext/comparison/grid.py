@@ -74,9 +74,17 @@ class Planned:
 
 
 def load(
-    path: Path, *, data: Sequence[str] = (), seeds: int | None = None, folds: int | None = None
+    path: Path,
+    *,
+    data: Sequence[str] = (),
+    seeds: int | None = None,
+    folds: int | None = None,
+    only: Sequence[str] = (),
 ) -> list[Planned]:
-    """All runs of a comparison; `data` and `seeds` or `folds` stand before what the file says."""
+    """All runs of a comparison, or those of some data sets, models or embeddings by name (`only`).
+
+    `data` and `seeds` or `folds` stand before what the file says.
+    """
     given = settings.read_yaml(path)
     named = {Path(name).stem: name for name in data}
     if named:
@@ -95,7 +103,7 @@ def load(
     try:
         plan = list(_plan(given, path, named, protocol))
         _refuse_one_file_for_two(plan)
-        return plan
+        return _only(plan, only)
     except UsageError as error:
         raise UsageError(str(error) if str(error).startswith(f"{path}:") else f"{path}: {error}") from None
 
@@ -132,7 +140,7 @@ def _plan(
                 [shared, _named_data(dataset, path), own, chosen],
                 folds=counts["folds"],
                 budget=budget,
-                search=search_of(given.get("search"), model_entry),
+                search=search_of(given.get("search"), model_entry.get("search")),
             )
             for model, (model_entry, model_settings) in models.items()
             for label, chosen in _crossed(model, model_settings, model_entry.get("with"), embeddings)
@@ -255,6 +263,23 @@ def _merged(parts: Sequence[Settings]) -> Settings:
             )
             merged[section] = dict(values) if renamed else before | values
     return merged
+
+
+def _only(plan: list[Planned], names: Sequence[str]) -> list[Planned]:
+    """Runs of the named data sets, models and embeddings; where none of a kind is named, of all."""
+    for kind in ("dataset", "model", "embeddings"):
+        known = {getattr(planned.cell, kind) for planned in plan}
+        if wanted := known.intersection(names):
+            plan = [planned for planned in plan if getattr(planned.cell, kind) in wanted]
+        names = [name for name in names if name not in wanted]
+    if names:
+        labels = {label for planned in plan for label in _labels(planned.cell)}
+        raise UsageError(f"--only: no runs of {names[0]!r}; {did_you_mean(names[0], labels)}")
+    return plan
+
+
+def _labels(cell: Cell) -> tuple[str, str, str]:
+    return cell.dataset, cell.model, cell.embeddings
 
 
 def _refuse_one_file_for_two(plan: Sequence[Planned]) -> None:

@@ -26,6 +26,7 @@ class CapsuleBranch(nn.Module):
         in_dim: int,
         ngram_size: int,
         stride: int,
+        wide: bool,
         filters: int,
         primary_capsules: int,
         window: int,
@@ -38,7 +39,9 @@ class CapsuleBranch(nn.Module):
         routing: Routing,
     ) -> None:
         super().__init__()
-        self.ngrams = NgramConvolution(in_dim=in_dim, filters=filters, size=ngram_size, stride=stride)
+        self.ngrams = NgramConvolution(
+            in_dim=in_dim, filters=filters, size=ngram_size, stride=stride, wide=wide
+        )
         self.dropout = nn.Dropout(dropout)
         squash = routing.options.get("squash", "sabour")
         self.primary = PrimaryCapsules1d(features=filters, capsules=primary_capsules, dim=dim, squash=squash)
@@ -85,6 +88,7 @@ class CapsuleText(nn.Module):
         routing: Routing,
         ngram_sizes: tuple[int, ...] = (3, 4, 5),
         stride: int = 1,
+        wide: bool = True,
         filters: int = 128,
         primary_capsules: int = 16,
         window: int = 3,
@@ -103,6 +107,7 @@ class CapsuleText(nn.Module):
                 in_dim=in_dim,
                 ngram_size=size,
                 stride=stride,
+                wide=wide,
                 filters=filters,
                 primary_capsules=primary_capsules,
                 window=window,

@@ -24,6 +24,7 @@ class ConvolutionalText(nn.Module):
         classes: int,
         ngram_sizes: tuple[int, ...] = (3, 4, 5),
         filters: int = 100,
+        wide: bool = True,
         dropout: float = 0.5,
         norm_limit: float | None = 3.0,
     ) -> None:
@@ -32,7 +33,7 @@ class ConvolutionalText(nn.Module):
             raise ValueError(f"norm_limit must be above 0, not {norm_limit}")
         self.norm_limit = norm_limit
         self.ngrams = nn.ModuleList(
-            NgramConvolution(in_dim=in_dim, filters=filters, size=size) for size in ngram_sizes
+            NgramConvolution(in_dim=in_dim, filters=filters, size=size, wide=wide) for size in ngram_sizes
         )
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(filters * len(ngram_sizes), classes)

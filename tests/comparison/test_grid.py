@@ -69,12 +69,20 @@ def test_static_routing_is_a_baseline_and_capsules_are_not(tmp_path: Path) -> No
 
 def test_every_model_tries_as_many_settings(tmp_path: Path) -> None:
     search = {"training.learning_rate": [0.001, 0.002, 0.004], "embeddings.dropout": [0.1, 0.5]}
-    models = {"capsule-b": {}, "lstm": {"search": {"model.hidden": [64, 128]}}}
+    models = {"capsule-b": {}, "lstm": {"search": {"model.hidden": [32, 64, 96, 128]}}}
     found = plan(tmp_path, {"budget": {"epochs": 1, "trials": 4}, "search": search, "models": models})
     for run in found:
         assert len(run.cell.choices) == 4
         assert len({str(choice) for choice in run.cell.choices}) == 4
-        assert ("model.hidden" in run.cell.choices[0]) == (run.cell.model == "lstm")
+        assert run.cell.choices[0].keys() == ({"model.hidden"} if run.cell.model == "lstm" else search.keys())
+
+
+def test_only_some_runs_can_be_asked_for(tmp_path: Path) -> None:
+    found = plan(tmp_path, only=["mr", "cnn", "cnn-rand"])
+    assert {(run.cell.dataset, run.cell.model) for run in found} == {("mr", "cnn"), ("mr", "cnn-rand")}
+    assert {run.cell.embeddings for run in plan(tmp_path, only=["minilm"])} == {"minilm"}
+    with pytest.raises(CapstextError, match="no runs of 'trek'; did you mean trec"):
+        plan(tmp_path, only=["trek"])
 
 
 @pytest.mark.parametrize(

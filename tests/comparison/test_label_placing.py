@@ -5,7 +5,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from capstext.comparison.label_placing import place_labels
+from capstext.comparison.report.label_placing import place_labels
 
 
 @pytest.mark.parametrize("count", [1, 5, 16])

@@ -1,6 +1,6 @@
 import pytest
 
-from capstext.comparison.published import FIGURES, LABELS, figures, nearest
+from capstext.comparison.report.published import FIGURES, LABELS, figures, nearest
 from capstext.data.catalog import DATASETS
 
 NOT_OURS_YET = {"mpqa", "20news", "sst5", "aapd", "mnist", "multimnist", "affnist", "smallnorb"}

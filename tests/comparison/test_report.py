@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from made_records import folds, made, seeds
 
-from capstext.comparison import report
-from capstext.comparison.cells import Cell
-from capstext.comparison.error_plots import confusion, most_confused, pooled_bins
-from capstext.comparison.results import tables
-from capstext.comparison.tables import escaped
+from capstext.comparison.report.cells import Cell
+from capstext.comparison.report.error_plots import confusion, most_confused, pooled_bins
+from capstext.comparison.report.results import tables
+from capstext.comparison.report.tables import escaped
+from capstext.comparison.report.writing import file_name, write
 from capstext.errors import CapstextError
 
 EVIL = "<script>alert('x')</script> & \"own\" | $a_{b$ `c` [d](javascript:e)"
@@ -31,7 +31,7 @@ def small():
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    return folder, report.write(small(), folder)
+    return folder, write(small(), folder)
 
 
 class Tags(HTMLParser):
@@ -58,7 +58,7 @@ def test_all_files_are_made_and_named(written):
 
 def test_the_same_runs_give_the_same_bytes(written, tmp_path):
     folder, paths = written
-    report.write(small()[::-1], tmp_path)
+    write(small()[::-1], tmp_path)
     for path in paths:
         assert (tmp_path / path.relative_to(folder)).read_bytes() == path.read_bytes(), path.name
 
@@ -99,13 +99,13 @@ def test_settings_of_one_run_and_folders_stay_out_of_all_pages(written):
 
 def test_losses_are_told(tmp_path):
     records = [*folds(10, accuracy=0.6), *folds(10, model="cnn", accuracy=0.9)]
-    report.write(records, tmp_path)
+    write(records, tmp_path)
     assert re.search(r"Worse: capsule-b \(glove\) −\d", (tmp_path / "results.md").read_text())
 
 
 def test_a_subset_of_a_known_data_set_is_called_one(tmp_path):
     classes = ("World", "Sports", "Business", "Sci/Tech")
-    report.write(seeds(2, dataset="ag_news", classes=classes, rows=100), tmp_path)
+    write(seeds(2, dataset="ag_news", classes=classes, rows=100), tmp_path)
     assert "a subset: 1,100 of 120,000 published training rows" in (tmp_path / "results.md").read_text()
     assert "a subset: 1,100 of 120,000" in (tmp_path / "results" / "ag_news.md").read_text()
 
@@ -129,7 +129,7 @@ def test_names_are_shown_and_never_run(tmp_path):
     records = [
         made(dataset=EVIL, model=model, embeddings=EVIL, classes=(EVIL, "b\x00\n")) for model in (EVIL, "cnn")
     ]
-    paths = report.write(records, tmp_path)
+    paths = write(records, tmp_path)
     tags = Tags((tmp_path / "results.html").read_text())
     assert [tag for tag, _ in tags.found].count("script") == 1
     assert any(EVIL in text for text in tags.texts)
@@ -159,7 +159,7 @@ def test_markdown_is_escaped(text, expected):
 
 
 def test_one_run_of_one_model_is_reported(tmp_path):
-    report.write([made(dataset="own")], tmp_path)
+    write([made(dataset="own")], tmp_path)
     text = (tmp_path / "results.md").read_text()
     assert re.search(r"\| capsule-b \| glove \| \*\*\d\d\.\d\*\* \|", text)
     assert "no capsule network stands beside a baseline yet" in text
@@ -183,34 +183,34 @@ def test_results_are_read_without_nan(written):
 
 
 def test_files_of_other_data_sets_are_left_alone(tmp_path):
-    report.write([made(dataset="first")], tmp_path)
+    write([made(dataset="first")], tmp_path)
     before = (tmp_path / "results" / "first.md").read_bytes()
-    report.write([made(dataset="second")], tmp_path)
+    write([made(dataset="second")], tmp_path)
     assert (tmp_path / "results" / "first.md").read_bytes() == before
 
 
 def test_two_protocols_and_two_splits_have_pictures_of_their_own(tmp_path):
     records = [*folds(2, dataset="d"), *seeds(2, dataset="d", splits=("test", "test_full"))]
-    report.write(records, tmp_path)
+    write(records, tmp_path)
     assert len(list((tmp_path / "results").glob("*-scores.svg"))) == 3
 
 
 def test_names_that_differ_in_odd_letters_only_have_files_of_their_own():
-    assert report.file_name("ag_news") == "ag_news"
-    assert len({report.file_name(name) for name in ("a/b", "a b", "a-b", "../a-b", "字")}) == 5
-    assert all("/" not in report.file_name(name) for name in ("a/b", "../..", "字"))
+    assert file_name("ag_news") == "ag_news"
+    assert len({file_name(name) for name in ("a/b", "a b", "a-b", "../a-b", "字")}) == 5
+    assert all("/" not in file_name(name) for name in ("a/b", "../..", "字"))
 
 
 def test_missing_matplotlib_is_named_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(CapstextError, match=r"matplotlib is not installed; pip install 'capstext\[report\]'"):
-        report.write(small(), tmp_path / "new")
+        write(small(), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
 def test_no_runs_are_refused(tmp_path):
     with pytest.raises(CapstextError, match="no finished runs"):
-        report.write([], tmp_path)
+        write([], tmp_path)
 
 
 def only_cell(records) -> Cell:

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from made_records import folds, made, seeds, truth_of
 
-from capstext.comparison.results import tables, verdict
-from capstext.comparison.results_file import as_json
-from capstext.comparison.statistics import mcnemar, paired_bootstrap
+from capstext.comparison.report.results import tables, verdict
+from capstext.comparison.report.results_file import as_json
+from capstext.comparison.report.statistics import mcnemar, paired_bootstrap
 from capstext.errors import CapstextError
 
 

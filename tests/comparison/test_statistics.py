@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from capstext.comparison.statistics import DRAWS, FEW, holm, mcnemar, mean_and_deviation, paired_bootstrap
+from capstext.comparison.report.statistics import (
+    DRAWS,
+    FEW,
+    holm,
+    mcnemar,
+    mean_and_deviation,
+    paired_bootstrap,
+)
 
 
 def wins(first, second, *, neither=0):

@@ -1,6 +1,6 @@
 import pytest
 
-from capstext.comparison import wording
+from capstext.comparison.report import wording
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,9 @@ NETWORKS = [
 CAPSULES = [name for name in NETWORKS if name.startswith("capsule")]
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NETWORKS),
+    ("capsule-b", {"wide": False}),
+    ("capsule-a", {"stride": 2}),
+    ("cnn", {"wide": False}),
     ("cnn", {"ngram_sizes": [1, 7], "norm_limit": None}),
     ("cnn-release", {"positions": 5, "ngram_size": 2}),
     ("lstm", {"pooling": "max"}),

@@ -30,7 +30,7 @@ def test_capsule_b_averages_the_poses_of_its_branches_then_takes_the_norm() -> N
 
 
 def test_the_stride_of_the_released_code_skips_every_second_ngram() -> None:
-    model = network("capsule-a", stride=2)
+    model = network("capsule-a", stride=2, wide=False)
     features, mask = model.branches[0].ngrams(*text(9, 10))
     assert features.shape[1] == mask.shape[1] == 4
     assert mask.sum(dim=1).tolist() == [4, 4]

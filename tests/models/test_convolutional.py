@@ -1,5 +1,6 @@
 """The CNNs: what they compute, what they read, and the limit on their weights."""
 
+import pytest
 import torch
 from networks import DIM, network, text
 
@@ -10,18 +11,20 @@ def strongest_by_hand(embedded: torch.Tensor, length: int, ngrams: torch.nn.Modu
     found = []
     for number in range(len(weight)):
         responses = []
-        for start in range(max(1, length - ngrams.size + 1)):
+        narrow = range(max(1, length - ngrams.size + 1))
+        for start in range(1 - ngrams.size, length) if ngrams.wide else narrow:
             response = bias[number]
             for place in range(ngrams.size):
-                if start + place < length:
+                if 0 <= start + place < length:
                     response = response + weight[number, :, place] @ embedded[start + place]
             responses.append(max(0.0, response.item()))
         found.append(max(responses))
     return found
 
 
-def test_the_cnn_equals_a_slow_loop() -> None:
-    model = network("cnn", filters=5).eval()
+@pytest.mark.parametrize("wide", [True, False], ids=["wide", "narrow"])
+def test_the_cnn_equals_a_slow_loop(wide: bool) -> None:
+    model = network("cnn", filters=5, wide=wide).eval()
     embedded, mask = text(1, 2, 4, 11)
     log_odds = model(embedded, mask)
     for row, length in enumerate([1, 2, 4, 11]):
@@ -39,7 +42,7 @@ def test_a_text_without_words_gets_the_bias() -> None:
 
 def test_channels_side_by_side_can_be_those_of_kim() -> None:
     """Equal filters on both halves give what one filter gives for the sum of the channels."""
-    model = network("cnn", ngram_sizes=[3]).eval()
+    model = network("cnn", ngram_sizes=[3], wide=False).eval()
     convolution = model.ngrams[0].convolution
     half = DIM // 2
     with torch.no_grad():

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from capstext.comparison import background, wording
-from capstext.comparison.blocks import Block, Bullets, Entry, Grid, Heading, Links, Paragraph, Picture
-from capstext.comparison.cells import BY_ROW, Cell, Table
-from capstext.comparison.costs import costs
-from capstext.comparison.published import Published, figures
-from capstext.comparison.results import verdict
-from capstext.comparison.wording import METRIC_NAMES, NOTHING
+from capstext.comparison.report import background, wording
+from capstext.comparison.report.blocks import Block, Bullets, Entry, Grid, Heading, Links, Paragraph, Picture
+from capstext.comparison.report.cells import BY_ROW, Cell, Table
+from capstext.comparison.report.costs import costs
+from capstext.comparison.report.published import Published, figures
+from capstext.comparison.report.results import verdict
+from capstext.comparison.report.wording import METRIC_NAMES, NOTHING
 from capstext.data.catalog import known_dataset
 
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")

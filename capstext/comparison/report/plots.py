@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from capstext.comparison import wording
-from capstext.comparison.cells import Table
-from capstext.comparison.costs import costs
-from capstext.comparison.drawing import (
+from capstext.comparison.report import wording
+from capstext.comparison.report.cells import Table
+from capstext.comparison.report.costs import costs
+from capstext.comparison.report.drawing import (
     BASELINES,
     CAPSULES,
     GREY,
@@ -21,9 +21,9 @@ from capstext.comparison.drawing import (
     names_of,
     new_figure,
 )
-from capstext.comparison.error_plots import confusion_figure, reliability_figure
-from capstext.comparison.label_placing import place_labels
-from capstext.comparison.wording import METRIC_NAMES
+from capstext.comparison.report.error_plots import confusion_figure, reliability_figure
+from capstext.comparison.report.label_placing import place_labels
+from capstext.comparison.report.wording import METRIC_NAMES
 
 
 def pictures(table: Table) -> dict[str, tuple[bytes, str]]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capstext.comparison.cells import Cell
+from capstext.comparison.report.cells import Cell
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from capstext.comparison.cells import BY_ROW, Against, Cell, Run
-from capstext.comparison.statistics import holm, mcnemar, mean_and_deviation, paired_bootstrap
+from capstext.comparison.report.cells import BY_ROW, Against, Cell, Run
+from capstext.comparison.report.statistics import holm, mcnemar, mean_and_deviation, paired_bootstrap
 from capstext.errors import CapstextError
 
 

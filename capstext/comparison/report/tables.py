@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from capstext.comparison.blocks import Block, Bullets, Entry, Grid, Heading, Links, Paragraph, Picture
+from capstext.comparison.report.blocks import Block, Bullets, Entry, Grid, Heading, Links, Paragraph, Picture
 
 
 def markdown(blocks: Sequence[Block], *, folder: str = "") -> str:

@@ -7,7 +7,7 @@ and by the shape of their marks.
 import io
 from typing import Any
 
-from capstext.comparison.cells import Cell, Table
+from capstext.comparison.report.cells import Cell, Table
 
 CAPSULES, BASELINES, PUBLISHED, GREY = "#D55E00", "#0072B2", "#000000", "#666666"
 MARKS = {False: "o", True: "s"}  # by whether it is a baseline

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from capstext.comparison import published, settings
-from capstext.comparison.cells import BY_ROW, MULTI_LABEL, SINGLE_LABEL, Cell, Run, Score, Table
-from capstext.comparison.pairing import run_name, tested
 from capstext.comparison.records import Record
-from capstext.comparison.statistics import LEVEL
+from capstext.comparison.report import published, settings
+from capstext.comparison.report.cells import BY_ROW, MULTI_LABEL, SINGLE_LABEL, Cell, Run, Score, Table
+from capstext.comparison.report.pairing import run_name, tested
+from capstext.comparison.report.statistics import LEVEL
 from capstext.errors import CapstextError
 
 

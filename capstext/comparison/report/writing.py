@@ -5,14 +5,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from capstext.comparison import background, content
-from capstext.comparison.blocks import Block, Picture
-from capstext.comparison.page import page
-from capstext.comparison.plots import pictures
 from capstext.comparison.records import Record
-from capstext.comparison.results import tables
-from capstext.comparison.results_file import as_json
-from capstext.comparison.tables import markdown
+from capstext.comparison.report import background, content
+from capstext.comparison.report.blocks import Block, Picture
+from capstext.comparison.report.page import page
+from capstext.comparison.report.plots import pictures
+from capstext.comparison.report.results import tables
+from capstext.comparison.report.results_file import as_json
+from capstext.comparison.report.tables import markdown
 from capstext.errors import CapstextError
 from capstext.files import write_json, write_text
 

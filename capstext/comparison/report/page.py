@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from capstext.comparison.blocks import Block, Bullets, Entry, Grid, Heading, Links, Paragraph
+from capstext.comparison.report.blocks import Block, Bullets, Entry, Grid, Heading, Links, Paragraph
 
 TITLE = "capstext: results"
 SHORT = 36
@@ -87,7 +87,7 @@ def _entry(entry: Entry, *, word: bool) -> str:
 
 
 def _packaged(name: str) -> str:
-    return files("capstext.comparison").joinpath(name).read_text(encoding="utf-8")
+    return files("capstext.comparison.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from capstext.comparison.cells import Cell, Table
-from capstext.comparison.costs import costs
-from capstext.comparison.drawing import GREY, MARKS, colour_of, drawable, new_figure
-from capstext.comparison.wording import percent
+from capstext.comparison.report.cells import Cell, Table
+from capstext.comparison.report.costs import costs
+from capstext.comparison.report.drawing import GREY, MARKS, colour_of, drawable, new_figure
+from capstext.comparison.report.wording import percent
 from capstext.metrics import CALIBRATION_BINS
 
 MOST_CLASSES = 10

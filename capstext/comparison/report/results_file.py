@@ -5,9 +5,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from capstext.comparison import settings
-from capstext.comparison.cells import Against, Cell, Table
-from capstext.comparison.costs import costs
+from capstext.comparison.report import settings
+from capstext.comparison.report.cells import Against, Cell, Table
+from capstext.comparison.report.costs import costs
 
 DIGITS = 6
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from capstext.comparison.published import Published
 from capstext.comparison.records import Answers, Record
-from capstext.comparison.statistics import mean_and_deviation
+from capstext.comparison.report.published import Published
+from capstext.comparison.report.statistics import mean_and_deviation
 
 Run = tuple[int | None, int]  # fold and seed
 # The first one is what models are ranked by.

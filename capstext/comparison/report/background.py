@@ -4,10 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from capstext.comparison import settings, wording
-from capstext.comparison.blocks import Block, Bullets, Entry, Grid, Paragraph
-from capstext.comparison.cells import Cell, Table
 from capstext.comparison.records import Record
+from capstext.comparison.report import settings, wording
+from capstext.comparison.report.blocks import Block, Bullets, Entry, Grid, Paragraph
+from capstext.comparison.report.cells import Cell, Table
 from capstext.data.catalog import known_dataset
 
 MEANING = (
