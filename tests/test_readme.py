@@ -25,8 +25,9 @@ def test_the_commands_and_the_python_of_the_readme_run(
     Path("reviews.csv").write_text(reviews.read_text())
     Path("held-out.csv").write_text(reviews.read_text())
     Path("new.txt").write_text("a fine film\nso dull\n")
+    Path("configs").symlink_to(ROOT / "configs")
     commands = indented("capstext ")
-    assert {line.split()[1] for line in commands} >= {"train", "classify", "evaluate"}
+    assert {line.split()[1] for line in commands} >= {"train", "classify", "evaluate", "compare"}
     for line in commands:
         answer = command(*shlex.split(line)[1:])
         assert answer.code == 0, (line, answer.err)

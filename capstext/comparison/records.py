@@ -88,6 +88,11 @@ class Record:
     finished: str  # ISO 8601, UTC
     interrupted: bool = False  # stopped and resumed: the seconds are those since then
 
+    @property
+    def source(self) -> str:
+        """The data set's own name; `dataset` may be a label of the user's for a part of it."""
+        return str(self.config.get("data", {}).get("name", self.dataset))
+
     def as_dict(self) -> dict[str, Any]:
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         values["answers"] = {split: answers.as_dict() for split, answers in self.answers.items()}

@@ -202,8 +202,8 @@ def test_several_labels_are_scored_by_f1_and_exact_match():
 def test_published_figures_stand_beside_the_same_model():
     table = only([*folds(2, dataset="mr", model="capsule-b"), *folds(2, dataset="mr", model="cnn")])
     (ours,) = cell(table, "capsule-b (glove)").scores["accuracy"].published
-    (theirs,) = cell(table, "cnn (glove)").scores["accuracy"].published
-    assert (ours.value, theirs.system) == (0.823, "CNN-non-static")
+    theirs = [figure.system for figure in cell(table, "cnn (glove)").scores["accuracy"].published]
+    assert (ours.value, theirs) == (0.823, ["CNN-non-static", "Kim-CNN non-static, replica"])
 
 
 def test_results_have_the_keys_that_programs_read():

@@ -63,7 +63,7 @@ def overview(tables: Sequence[Table]) -> list[Block]:
         trials = settings.trials(records)
         if trials:
             budget += f", settings chosen from {trials} by validation score"
-        known = known_dataset(name)
+        known = known_dataset(own[0].source)
         note = f" {known.note}" if known and known.note else ""
         lines.append(f"{name}: {rows(own)} Runs a row: {made}; budget: {budget}.{note}")
     vectors = sorted({(cell.embeddings, _vectors(cell)) for table in tables for cell in table.cells})
@@ -107,7 +107,7 @@ def settings_of(tables: Sequence[Table]) -> list[Block]:
 
 def _subset(record: Record) -> str:
     """Says so where fewer rows were used than the data set has by its source."""
-    known = known_dataset(record.dataset)
+    known = known_dataset(record.source)
     if known is None:
         return ""
     published = {name: count for name, count in known.splits.items() if name not in known.extra_training}

@@ -107,6 +107,10 @@ class Table:
         return self.dataset, self.split, self.protocol
 
     @property
+    def source(self) -> str:
+        return self.cells[0].records[0].source
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         return MULTI_LABEL if self.multi_label else SINGLE_LABEL
 

@@ -47,7 +47,7 @@ def dataset(
     name: str, tables: Sequence[Table], pictures: Mapping[tuple[str, str, str], Pictures]
 ) -> list[Block]:
     """All that was measured on one data set."""
-    known = known_dataset(name)
+    known = known_dataset(tables[0].source)
     blocks: list[Block] = [Heading(1, f"Results on {name}")]
     if known is not None:
         blocks.append(Paragraph(f"{known.title}: {known.source}; {known.licence}. {known.note}".strip()))
@@ -180,7 +180,7 @@ def _costs(table: Table) -> Grid:
 def _others(table: Table) -> Grid:
     """Published systems that no row of the table stands for."""
     beside = {figure for cell in table.cells for score in cell.scores.values() for figure in score.published}
-    others = [figure for figure in figures(table.dataset, table.split) if figure not in beside]
+    others = [figure for figure in figures(table.source, table.split) if figure not in beside]
     others.sort(key=lambda figure: (figure.metric, -figure.value, figure.system))
     return Grid(
         ("system", "source", "note", "metric", "%"),
@@ -225,7 +225,7 @@ def _published_rows(columns: Sequence[Column]) -> list[tuple[Entry, ...]]:
     """Systems like one of ours, or known on two columns at least."""
     found: dict[tuple[str, str], dict[int, Published]] = {}
     for number, (table, metric) in enumerate(columns):
-        for figure in figures(table.dataset, table.split):
+        for figure in figures(table.source, table.split):
             if figure.metric == metric:
                 name = figure.system, figure.source.partition(",")[0]
                 found.setdefault(name, {})[number] = figure

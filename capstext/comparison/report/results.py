@@ -73,7 +73,7 @@ def _cell(split: str, records: Sequence[Record], metrics: Sequence[str]) -> Cell
     first = records[0]
     mode = settings.shared(records).get("embeddings.mode")
     label = published.nearest(first.model, mode)
-    near = [figure for figure in published.figures(first.dataset, split) if label and figure.model == label]
+    near = [figure for figure in published.figures(first.source, split) if label and figure.model == label]
     return Cell(
         model=first.model,
         embeddings=first.embeddings,
