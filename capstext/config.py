@@ -108,6 +108,8 @@ def load(path: Path | None, *, overrides: Sequence[str] = ()) -> Config:
     settings: dict[str, Any] = {}
     if path is not None:
         settings = read_yaml(path)
+        if settings.keys() & {"datasets", "models"}:
+            raise UsageError(f"{path}: the config of a comparison: capstext compare {path}")
         place_paths(settings, path)
     for override in overrides:
         _apply(settings, override)

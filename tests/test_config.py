@@ -8,7 +8,8 @@ from capstext import config as settings
 from capstext.errors import CapstextError, UsageError
 
 ROOT = Path(__file__).parent.parent
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+COMPARISONS = sorted((ROOT / "configs" / "compare").glob("*.yaml"))
+CONFIGS = sorted(set((ROOT / "configs").rglob("*.yaml")) - set(COMPARISONS))
 
 
 def written(folder: Path, text: str) -> Path:
@@ -27,6 +28,28 @@ def test_every_config_builds_its_model_and_says_how_to_run_it(path: Path) -> Non
     loss_by_name(config.loss.name, multi_label=False, **config.loss.options)
     header = path.read_text()
     assert f"capstext train {path.relative_to(ROOT)}" in header
+
+
+@pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_comparison_plans_runs_that_can_be_built_and_says_how_to_run_it(path: Path) -> None:
+    from capstext.comparison.grid import load
+    from capstext.comparison.running import cells
+    from capstext.preparation import refuse_bad_settings
+
+    for cell in cells(load(path)):
+        for choice in cell.choices or ({},):
+            refuse_bad_settings(settings.changed(cell.config, choice))
+    assert f"capstext compare {path.relative_to(ROOT)}" in path.read_text()
+
+
+def test_a_config_for_the_other_command_is_told_apart(tmp_path: Path) -> None:
+    from capstext.comparison.grid import load
+
+    comparison, run = COMPARISONS[0], CONFIGS[0]
+    with pytest.raises(UsageError, match=f"capstext compare {comparison}"):
+        settings.load(comparison)
+    with pytest.raises(UsageError, match=f"capstext train {run}"):
+        load(run)
 
 
 def test_a_config_read_back_from_its_plain_values_is_the_same() -> None:

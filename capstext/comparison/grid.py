@@ -86,6 +86,8 @@ def load(
     `data` and `seeds` or `folds` stand before what the file says.
     """
     given = settings.read_yaml(path)
+    if given.keys() & {"data", "model"}:
+        raise UsageError(f"{path}: the config of a single training: capstext train {path}")
     named = {Path(name).stem: name for name in data}
     if named:
         given["datasets"] = list(named)
