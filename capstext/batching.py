@@ -1,6 +1,6 @@
 """Ids become batches: padded, masked, grouped by length, in an order that seed and epoch alone decide."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -74,11 +74,3 @@ def multi_hot(labels: Sequence[Sequence[int]], *, classes: int) -> Tensor:
     for row, values in enumerate(labels):
         targets[row, list(values)] = 1.0
     return targets
-
-
-def collate(
-    rows: Mapping[str, Sequence[Sequence[int]]], *, padding_id: int, classes: int
-) -> dict[str, Tensor]:
-    """A batch of the columns ids and labels, as the model and the losses take it."""
-    ids, mask = pad(rows["ids"], padding_id=padding_id)
-    return {"ids": ids, "mask": mask, "labels": multi_hot(rows["labels"], classes=classes)}

@@ -1,37 +1,32 @@
-"""A model's log-odds for many tokenised rows, and what they are worth."""
+"""A model's log-odds for many rows, and what they are worth."""
 
 from typing import Any, NamedTuple
 
-import datasets
 import torch
 from torch import Tensor
 
 from capstext import metrics
-from capstext.batching import batches_by_length, multi_hot, pad
+from capstext.batching import batches_by_length
 from capstext.data.sources import Corpus
 from capstext.models.text import TextModel
+from capstext.rows import Rows
 
 TOKENS_IN_BATCH = 8192
 
 
-def log_odds(model: TextModel, rows: datasets.Dataset, *, padding_id: int) -> Tensor:
+def log_odds(model: TextModel, rows: Rows) -> Tensor:
     """Log-odds [rows, classes] as the network gives them, in the order of the rows."""
     device = next(model.parameters()).device
-    lengths = rows["length"][:]
     scores: list[Tensor] = [torch.empty(0)] * len(rows)
     was_training = model.training
     model.eval()
     with torch.inference_mode():
-        for batch in batches_by_length(lengths, tokens=TOKENS_IN_BATCH):
-            ids, mask = pad(rows[batch]["ids"], padding_id=padding_id)
-            for row, score in zip(batch, model(ids.to(device), mask.to(device)).float().cpu(), strict=True):
+        for batch in batches_by_length(rows.lengths.tolist(), tokens=TOKENS_IN_BATCH):
+            inputs = {name: tensor.to(device) for name, tensor in rows.inputs(batch).items()}
+            for row, score in zip(batch, model(**inputs).float().cpu(), strict=True):
                 scores[row] = score
     model.train(was_training)
     return torch.stack(scores)
-
-
-def targets(rows: datasets.Dataset, *, classes: int) -> Tensor:
-    return multi_hot(rows["labels"][:], classes=classes)
 
 
 class Judged(NamedTuple):

@@ -17,7 +17,6 @@ from capstext.files import alone_in, write_json
 from capstext.models.kinds import Solved
 from capstext.preparation import Prepared
 from capstext.runs import CHECKPOINTS
-from capstext.tokenizers import padding_id
 
 SETTINGS = "settings.json"
 # What may be different when a training goes on: where it runs, how often it saves, who watches.
@@ -82,14 +81,12 @@ def _train(
     warn: Callable[[str], None],
 ) -> Finished:
     config, corpus, model, rows = prepared.config, prepared.corpus, prepared.model, prepared.rows
-    padding, classes = padding_id(prepared.tokenizer), len(corpus.classes)
-    truth = {name: evaluation.targets(split, classes=classes) for name, split in rows.items()}
-
+    truth = {name: split.targets() for name, split in rows.items()}
     tested: dict[str, Tested] = {}
 
     def scores(split: str, *, calibrate: bool = False) -> dict[str, Any]:
         started = time.monotonic()
-        raw = evaluation.log_odds(model, rows[split], padding_id=padding)
+        raw = evaluation.log_odds(model, rows[split])
         seconds = time.monotonic() - started
         if not raw.isfinite().all():
             raise FloatingPointError("the model gives scores that are no numbers")
@@ -114,7 +111,7 @@ def _train(
     started = time.monotonic()
     try:
         if isinstance(model.network, Solved):
-            ids, seed = rows["train"]["ids"][:], config.training.seed
+            ids, seed = rows["train"].ids, config.training.seed
             model.network.solve(ids, truth["train"], multi_label=corpus.multi_label, seed=seed)
             outcome = training.Outcome([validate(model)], best_step=0, stopped_by=None, diverged=None)
         else:
@@ -124,8 +121,6 @@ def _train(
                 validate=validate,
                 loss=prepared.loss,
                 config=config.training,
-                classes=classes,
-                padding_id=padding,
                 folder=folder / CHECKPOINTS,
                 resume=resume,
                 report=report,

@@ -12,7 +12,6 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from capstext import embeddings, tokenizers, vectors
-from capstext.batching import pad
 from capstext.config import Config, Named
 from capstext.data import sources, splits
 from capstext.data.sources import Corpus
@@ -25,6 +24,7 @@ from capstext.models import build_network
 from capstext.models.capsule_text import CapsuleText
 from capstext.models.kinds import ReadsIds
 from capstext.models.text import TextModel
+from capstext.rows import TextRows
 from capstext.runs import Run
 
 Say = Callable[[str], None]
@@ -45,17 +45,14 @@ class Prepared:
     corpus: Corpus
     tokenizer: Tokenizer
     model: TextModel
-    rows: dict[str, datasets.Dataset]  # columns ids, labels, length
+    rows: dict[str, TextRows]
     loss: Loss
 
     def fingerprint(self) -> str:
         """A short key for classes and rows, the same wherever they were read from."""
         digest = hashlib.sha256(repr(self.corpus.classes).encode())
         for split in self.rows.values():
-            for column in ("length", "ids", "labels"):
-                for chunk in split.data.column(column).chunks:
-                    values = chunk if column == "length" else chunk.flatten()
-                    digest.update(values.to_numpy(zero_copy_only=False).tobytes())
+            digest.update(split.fingerprint().encode())
         return digest.hexdigest()
 
 
@@ -83,7 +80,9 @@ def prepare(
     tokenizer, embedding = read(config, corpus, say, count)
     config = replace(config, tokens=replace(config.tokens, max_length=_max_length(config, embedding)))
     rows = {
-        name: tokenised(split, tokenizer, max_length=config.tokens.max_length, say=say)
+        name: tokenised(
+            split, tokenizer, max_length=config.tokens.max_length, classes=len(corpus.classes), say=say
+        )
         for name, split in corpus.splits.items()
     }
     if isinstance(trial, ReadsIds):
@@ -93,10 +92,10 @@ def prepare(
     batch_size = config.training.batch_size or _batch_size(len(rows["train"]))
     config = replace(config, training=replace(config.training, batch_size=batch_size))
     if isinstance(network, CapsuleText):
-        _scale(model, network, rows["train"], padding_id=tokenizers.padding_id(tokenizer))
+        _scale(model, network, rows["train"])
     if isinstance(embedding, TransformerEmbedding) and not embedding.trained:
         say("running the frozen encoder over all texts, once")
-        embedding.remember([ids for split in rows.values() for ids in split["ids"]], progress=count)
+        embedding.remember([ids for split in rows.values() for ids in split.ids], progress=count)
     return Prepared(config, corpus, tokenizer, model, rows, loss)
 
 
@@ -164,19 +163,24 @@ def _loss(config: Config, *, multi_label: bool) -> Loss:
         raise UsageError(str(error)) from None
 
 
-def _scale(model: TextModel, network: CapsuleText, rows: datasets.Dataset, *, padding_id: int) -> None:
+def _scale(model: TextModel, network: CapsuleText, rows: TextRows) -> None:
     """Start capsules at a length that suits the texts, as a few of them tell it."""
-    ids, mask = pad(rows[:SCALING_ROWS]["ids"], padding_id=padding_id)
+    few = rows.inputs(range(min(SCALING_ROWS, len(rows))))
     model.eval()
     with torch.no_grad():
-        network.scale_weights(model.embedding(ids, mask), mask)
+        network.scale_weights(model.embedding(**few), few["mask"])
     model.train()
 
 
 def tokenised(
-    rows: datasets.Dataset, tokenizer: Tokenizer, *, max_length: int, say: Say = lambda message: None
-) -> datasets.Dataset:
-    """Columns ids, labels and length, kept in Arrow files."""
+    rows: datasets.Dataset,
+    tokenizer: Tokenizer,
+    *,
+    max_length: int,
+    classes: int,
+    say: Say = lambda message: None,
+) -> TextRows:
+    """Ids, labels and lengths, kept in Arrow files."""
     cut = 0
 
     def encode(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -195,7 +199,7 @@ def tokenised(
     )
     if cut:
         say(f"{cut:,} of {len(rows):,} texts are longer than {max_length} tokens and cut (tokens.max_length)")
-    return encoded
+    return TextRows(encoded, padding_id=tokenizers.padding_id(tokenizer), classes=classes)
 
 
 def _batch_size(rows: int) -> int:
@@ -235,10 +239,10 @@ def _ids(config: Config, corpus: Corpus, say: Say, count: Count) -> tuple[Tokeni
     return tokenizer, TokenIds()
 
 
-def _sized(config: Config, network: ReadsIds, rows: datasets.Dataset, tokenizer: Tokenizer) -> Config:
+def _sized(config: Config, network: ReadsIds, rows: TextRows, tokenizer: Tokenizer) -> Config:
     """The config with those options of the network that only the rows can tell."""
     try:
-        sizes = network.sizes(rows["ids"][:], words=1 + max(tokenizer.get_vocab().values()))
+        sizes = network.sizes(rows.ids, words=1 + max(tokenizer.get_vocab().values()))
     except ValueError as error:
         raise UsageError(f"model: {error}") from None
     return replace(config, model=Named(config.model.name, {**config.model.options, **sizes}))

@@ -15,8 +15,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import datasets
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -25,13 +23,15 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import TrainerControl, TrainerState
 
 from capstext import checkpoints, distributed
-from capstext.batching import LengthGroupedBatches, collate
+from capstext.batching import LengthGroupedBatches
 from capstext.config import TrainingConfig
 from capstext.errors import CapstextError
 from capstext.files import write_json
 from capstext.losses import Loss
 from capstext.models.text import TextModel
+from capstext.rows import Rows
 
+LABELS = "labels"
 # What the caller is told while training runs: (step, steps in all, facts by name).
 Report = Callable[[int, int, dict[str, float]], None]
 
@@ -50,28 +50,26 @@ class Diverged(CapstextError):
     """Loss or gradient is no number any more."""
 
 
-class Rows(Dataset[Any]):
-    """Tokenised rows, fetched a batch at a time."""
+class Batches(Dataset[Any]):
+    """Rows, fetched a batch at a time."""
 
-    def __init__(self, rows: datasets.Dataset) -> None:
+    def __init__(self, rows: Rows) -> None:
         self.rows = rows
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitems__(self, indices: list[int]) -> dict[str, list[list[int]]]:
-        return self.rows[indices]
+    def __getitems__(self, places: list[int]) -> dict[str, Tensor]:
+        return {**self.rows.inputs(places, training=True), LABELS: self.rows.targets(places)}
 
 
 def fit(
     model: TextModel,
     *,
-    rows: datasets.Dataset,
+    rows: Rows,
     validate: Callable[[TextModel], dict[str, float]],
     loss: Loss,
     config: TrainingConfig,
-    classes: int,
-    padding_id: int,
     folder: Path,
     resume: bool,
     report: Report,
@@ -85,12 +83,12 @@ def fit(
     distributed.join()
     assert config.batch_size is not None, "prepare() decides it"
     arguments = _arguments(config, folder)
-    batches = LengthGroupedBatches(np.asarray(rows["length"]), batch_size=config.batch_size, seed=config.seed)
+    batches = LengthGroupedBatches(rows.lengths, batch_size=config.batch_size, seed=config.seed)
     trainer = _Trainer(
         model=model,
         args=arguments,
-        train_dataset=Rows(rows.select_columns(["ids", "labels"])),
-        data_collator=lambda batch: collate(batch, padding_id=padding_id, classes=classes),
+        train_dataset=Batches(rows),
+        data_collator=lambda batch: batch,
         settings=config,
         loss=loss,
         batches=batches,
@@ -207,7 +205,8 @@ class _Trainer(Trainer):
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         progress = self.state.global_step / max(1, self.state.max_steps)
-        return self.loss(model(inputs["ids"], inputs["mask"]), inputs["labels"], progress=progress)
+        labels = inputs.pop(LABELS)
+        return self.loss(model(**inputs), labels, progress=progress)
 
     def _clip_grad_norm(self, model: nn.Module) -> Tensor:
         norm = super()._clip_grad_norm(model)

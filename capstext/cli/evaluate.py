@@ -51,8 +51,7 @@ def evaluate(
 
     loaded = runs.load(run)
     from capstext import preparation
-    from capstext.evaluation import log_odds, score, targets
-    from capstext.tokenizers import padding_id
+    from capstext.evaluation import log_odds, score
 
     progress = Progress(quiet=quiet)
     corpus, split = preparation.held_out(
@@ -66,11 +65,14 @@ def evaluate(
         say=progress.say,
     )
     rows = preparation.tokenised(
-        corpus.splits[split], loaded.tokenizer, max_length=loaded.config.tokens.max_length
+        corpus.splits[split],
+        loaded.tokenizer,
+        max_length=loaded.config.tokens.max_length,
+        classes=len(corpus.classes),
     )
-    raw = log_odds(loaded.model, rows, padding_id=padding_id(loaded.tokenizer))
-    truth = targets(rows, classes=len(corpus.classes))
-    found = score(raw, truth, model=loaded.model, corpus=corpus, threshold=threshold)
+    found = score(
+        log_odds(loaded.model, rows), rows.targets(), model=loaded.model, corpus=corpus, threshold=threshold
+    )
     if as_json:
         typer.echo(
             json.dumps({"run": str(run), "data": corpus.name, "split": split, **found}, ensure_ascii=False)

@@ -60,7 +60,7 @@ def test_the_section_embeddings_is_not_used_and_that_is_said(name: str, reviews:
 @every_solved
 def test_the_number_of_ngrams_is_counted_in_the_training_rows(name: str, reviews: Path) -> None:
     found = prepared(name, reviews, "model.min_count=1", "model.ngrams=1")
-    words = {id for row in found.rows["train"]["ids"] for id in row}
+    words = {id for row in found.rows["train"].ids for id in row}
     assert found.config.model.options["features"] == len(words)
     assert found.model.network.bag.weights.shape == (len(words), 2)
     limited = prepared(name, reviews, "model.features=5")

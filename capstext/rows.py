@@ -1,0 +1,74 @@
+"""The rows of a split as training and evaluation take them: batches of tensors, whatever they are rows of."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from capstext.batching import multi_hot, pad
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+class Rows(Protocol):
+    """Inputs of a model, by the names of its arguments, and their labels."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def lengths(self) -> NDArray[np.integer]:
+        """What each row costs, in tokens: rows of like length are put together."""
+        ...
+
+    def inputs(self, places: Sequence[int], *, training: bool = False) -> dict[str, Tensor]:
+        """A batch for the model; in training it may be changed at random."""
+        ...
+
+    def targets(self, places: Sequence[int] | None = None) -> Tensor:
+        """Zeros and ones [rows, classes], of some rows or of all."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A key for inputs and labels, the same wherever they were read from."""
+        ...
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """Tokenised texts: columns ids, labels and length."""
+
+    table: "Dataset"
+    padding_id: int
+    classes: int
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def lengths(self) -> NDArray[np.integer]:
+        return np.asarray(self.table["length"])
+
+    @property
+    def ids(self) -> list[list[int]]:
+        return self.table["ids"][:]
+
+    def inputs(self, places: Sequence[int], *, training: bool = False) -> dict[str, Tensor]:
+        ids, mask = pad(self.table[list(places)]["ids"], padding_id=self.padding_id)
+        return {"ids": ids, "mask": mask}
+
+    def targets(self, places: Sequence[int] | None = None) -> Tensor:
+        labels = self.table["labels"][:] if places is None else self.table[list(places)]["labels"]
+        return multi_hot(labels, classes=self.classes)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for column in ("length", "ids", "labels"):
+            for chunk in self.table.data.column(column).chunks:
+                values = chunk if column == "length" else chunk.flatten()
+                digest.update(values.to_numpy(zero_copy_only=False).tobytes())
+        return digest.hexdigest()
