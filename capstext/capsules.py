@@ -65,12 +65,13 @@ class PrimaryCapsules2d(nn.Module):
         dim: int,
         window: int,
         stride: int = 1,
+        groups: int = 1,
         squash: str = "sabour",
     ) -> None:
         super().__init__()
         self.capsules, self.dim = capsules, dim
         self.squash = squash_by_name(squash)
-        self.convolution = nn.Conv2d(features, capsules * dim, window, stride=stride)
+        self.convolution = nn.Conv2d(features, capsules * dim, window, stride=stride, groups=groups)
         nn.init.normal_(self.convolution.weight, std=1 / math.sqrt(dim * window * window))
 
     def forward(self, features: Float[Tensor, "B F H W"]) -> CapsuleImage:
@@ -80,7 +81,10 @@ class PrimaryCapsules2d(nn.Module):
 
 
 class Route(nn.Module):
-    """The weights of the votes and what the routing learns; a bias is one more input of value 1."""
+    """The weights of the votes and what the routing learns; a bias is one more input of value 1.
+
+    Full weights are for each child of one place; all `places` have the same.
+    """
 
     def __init__(
         self,
@@ -92,12 +96,16 @@ class Route(nn.Module):
         routing: Routing,
         weights: str = "shared",
         bias: bool = False,
+        places: int = 1,
     ) -> None:
         super().__init__()
-        shape = weights_shape(weights, children=children, parents=parents, in_dim=in_dim, out_dim=out_dim)
+        shape = weights_shape(
+            weights, children=children // places, parents=parents, in_dim=in_dim, out_dim=out_dim
+        )
         if bias and weights not in ("shared", "full"):
             raise ValueError(f"a bias needs weights 'shared' or 'full', not {weights!r}")
         self.votes, self.routing = VOTES[weights], routing
+        self.places = places if weights.startswith("full") else 1
         deviation = routing.deviation(children=children, parents=parents, dim=shape[-1])
         self.weights = nn.Parameter(torch.randn(shape) * deviation)
         self.bias = nn.Parameter(torch.zeros(*shape[:-2], 1, out_dim)) if bias else None
@@ -113,6 +121,8 @@ class Route(nn.Module):
         if self.bias is not None:
             weights = torch.cat([weights, self.bias], dim=-2)
             children = functional.pad(children, (0, 1), value=1.0)
+        if self.places > 1:
+            weights = weights.repeat(self.places, 1, 1, 1)
         votes = self.votes(children=children, weights=weights, activation=activation)
         return self.routing(votes, training=self.training, learned=dict(self.learned.items()), record=record)
 
@@ -212,6 +222,7 @@ class ClassCapsules(nn.Module):
         children: int = 1024,
         weights: str = "shared",
         bias: bool = False,
+        places: int = 1,
     ) -> None:
         """`children`: how many to expect (for the initial scale), or how many there are (full weights)."""
         super().__init__()
@@ -223,6 +234,7 @@ class ClassCapsules(nn.Module):
             routing=routing,
             weights=weights,
             bias=bias,
+            places=places,
         )
 
     def forward(

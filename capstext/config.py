@@ -58,6 +58,14 @@ class EmbeddingsConfig:
 
 
 @dataclass(frozen=True)
+class ImagesConfig:
+    """How images are taught: moved by some pixels, and drawn again from their capsules."""
+
+    shift: int = 0
+    reconstruction: float = 0.0005  # weight of the drawing's error, where a model draws
+
+
+@dataclass(frozen=True)
 class TrainingConfig:
     """How the weights are found."""
 
@@ -93,6 +101,7 @@ class Config:
     data: DataConfig = DataConfig()
     tokens: TokensConfig = TokensConfig()
     embeddings: EmbeddingsConfig = EmbeddingsConfig()
+    images: ImagesConfig = ImagesConfig()
     model: Named = Named("capsule-b")
     routing: Named = Named("dynamic", {"softmax": "leaky-sampled"})
     loss: Named = Named("cross-entropy")
@@ -219,6 +228,8 @@ def _check_ranges(config: Config) -> None:
         "tokens.max_length": (1, float("inf")),
         "embeddings.dim": (1, float("inf")),
         "embeddings.dropout": (0.0, 0.95),
+        "images.shift": (0, float("inf")),
+        "images.reconstruction": (0.0, float("inf")),
         "training.epochs": (1, float("inf")),
         "training.batch_size": (1, float("inf")),
         "training.learning_rate": (1e-12, 1e3),

@@ -1,11 +1,12 @@
-"""Ids and mask [batch, length] become vectors [batch, length, dim], exactly zero where the mask is False."""
+"""What networks read: ids and mask [batch, length] become vectors [batch, length, dim], exactly zero where the
+mask is False; pixels become numbers from 0 to 1."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,9 +17,25 @@ Ids = TypeVar("Ids", Tensor, NDArray[np.int64])
 
 
 class Embedding(nn.Module):
-    """What networks ask of any embedding: the size of its vectors."""
+    """What networks ask of the embedding of texts: the size of its vectors."""
 
     dim: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a network is built for."""
+        return {"in_dim": self.dim}
+
+
+class Pixels(nn.Module):
+    """Bytes become numbers from 0 to 1: all that images need before a network."""
+
+    def __init__(self, *, channels: int, height: int, width: int) -> None:
+        super().__init__()
+        self.sizes = {"channels": channels, "height": height, "width": width}
+
+    def forward(self, pixels: UInt8[Tensor, "batch C H W"]) -> Float[Tensor, "batch C H W"]:
+        return pixels.float() / 255
 
 
 class WordEmbedding(Embedding):
@@ -148,6 +165,8 @@ def describe(embedding: nn.Module) -> dict[str, Any]:
         }
     if isinstance(embedding, TokenIds):
         return {"kind": "ids"}
+    if isinstance(embedding, Pixels):
+        return {"kind": "pixels", **embedding.sizes}
     from capstext.encoders import TransformerEmbedding
 
     if isinstance(embedding, TransformerEmbedding):
@@ -155,7 +174,7 @@ def describe(embedding: nn.Module) -> dict[str, Any]:
     raise ValueError(f"no description for an embedding of type {type(embedding).__name__}")
 
 
-def empty(description: Mapping[str, Any]) -> Embedding:
+def empty(description: Mapping[str, Any]) -> Embedding | Pixels:
     """The embedding in shape, to be filled from a state_dict."""
     settings = dict(description)
     kind = settings.pop("kind", None)
@@ -163,8 +182,10 @@ def empty(description: Mapping[str, Any]) -> Embedding:
         return WordEmbedding(**settings)
     if kind == "ids":
         return TokenIds(**settings)
+    if kind == "pixels":
+        return Pixels(**settings)
     if kind == "transformer":
         from capstext.encoders import TransformerEmbedding
 
         return TransformerEmbedding(**settings)
-    raise ValueError(f"unknown kind of embedding {kind!r}; choose from: words, ids, transformer")
+    raise ValueError(f"unknown kind of embedding {kind!r}; choose from: words, ids, pixels, transformer")

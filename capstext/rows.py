@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from capstext.augmentation import shift
 from capstext.batching import multi_hot, pad
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from capstext.data.image_corpora import ImageSplit
+
+# What an image costs beside a text: evaluation takes 256 images at a time.
+TOKENS_OF_AN_IMAGE = 32
 
 
 class Rows(Protocol):
@@ -71,4 +78,35 @@ class TextRows:
             for chunk in self.table.data.column(column).chunks:
                 values = chunk if column == "length" else chunk.flatten()
                 digest.update(values.to_numpy(zero_copy_only=False).tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class ImageRows:
+    """Images; in training each is moved by up to `shift` pixels, and goes with its targets."""
+
+    split: "ImageSplit"
+    shift: int = 0
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    @property
+    def lengths(self) -> NDArray[np.integer]:
+        return np.full(len(self), TOKENS_OF_AN_IMAGE)
+
+    def inputs(self, places: Sequence[int], *, training: bool = False) -> dict[str, Tensor]:
+        pixels = torch.from_numpy(self.split.pixels[list(places)]).permute(0, 3, 1, 2).contiguous()
+        if not training:
+            return {"pixels": pixels}
+        return {"pixels": shift(pixels, most=self.shift), "targets": self.targets(places)}
+
+    def targets(self, places: Sequence[int] | None = None) -> Tensor:
+        labels = self.split.labels if places is None else self.split.labels[list(places)]
+        return torch.from_numpy(labels).float()
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(repr(self.split.pixels.shape).encode())
+        digest.update(np.ascontiguousarray(self.split.pixels).tobytes())
+        digest.update(np.ascontiguousarray(self.split.labels).tobytes())
         return digest.hexdigest()

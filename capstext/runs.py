@@ -23,7 +23,7 @@ from capstext.checkpoints import save_tensors
 from capstext.config import Config, Named
 from capstext.errors import CapstextError, UsageError
 from capstext.files import TEMPORARY, sha256, write_json, write_text, write_whole
-from capstext.models.text import TextModel
+from capstext.models import Model
 from capstext.routing import GIVEN, ROUTINGS
 from capstext.version import VERSION
 
@@ -44,6 +44,7 @@ PARTS = {
     TOKENIZER_CONFIG: "the tokenizer's settings",
     METRICS: "the scores",
 }
+OF_TEXTS = (TOKENIZER, TOKENIZER_CONFIG)
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".joblib")
 
 
@@ -51,8 +52,8 @@ PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".joblib")
 class Run:
     """A run folder, read."""
 
-    model: TextModel
-    tokenizer: Tokenizer
+    model: Model
+    tokenizer: Tokenizer | None  # images have none
     config: Config
     classes: tuple[str, ...]
     multi_label: bool
@@ -91,19 +92,27 @@ class Blueprint:
                 raise CapstextError(f'the "capstext" section lacks {name}, or it is no table')
         return cls(config=settings.parse(values["config"]), embedding=values["embedding"], classes=classes)
 
-    def empty_model(self) -> TextModel:
+    @property
+    def parts(self) -> dict[str, str]:
+        """The files of the model, and what each holds."""
+        return {name: holds for name, holds in PARTS.items() if name not in OF_TEXTS or not self.of_images}
+
+    @property
+    def of_images(self) -> bool:
+        return self.embedding.get("kind") == "pixels"
+
+    def empty_model(self) -> Model:
         """The model in shape, its weights yet to be filled; the caller's random numbers stay as they are."""
         with torch.random.fork_rng(devices=[]):
             embedding = embeddings.empty(self.embedding)
-            network = models.build_network(self.config, in_dim=embedding.dim, classes=self.classes)
-            return TextModel(embedding=embedding, network=network, classes=self.classes)
+            return models.build_model(self.config, embedding=embedding, classes=self.classes)
 
 
 def save(
     folder: Path,
     *,
-    model: TextModel,
-    tokenizer: Tokenizer,
+    model: Model,
+    tokenizer: Tokenizer | None,
     config: Config,
     classes: Sequence[str],
     multi_label: bool,
@@ -119,13 +128,13 @@ def save(
     )
     write_whole(folder / WEIGHTS, lambda path: save_tensors(path, model.state_dict()))
     write_json(folder / CONFIG, _config_json(blueprint, classes, multi_label=multi_label))
-    write_text(folder / TOKENIZER, tokenizer.to_str(pretty=True))
-    write_json(
-        folder / TOKENIZER_CONFIG, tokenizers.tokenizer_config(tokenizer, max_length=config.tokens.max_length)
-    )
+    if tokenizer is not None:
+        length = config.tokens.max_length
+        write_text(folder / TOKENIZER, tokenizer.to_str(pretty=True))
+        write_json(folder / TOKENIZER_CONFIG, tokenizers.tokenizer_config(tokenizer, max_length=length))
     write_json(folder / METRICS, dict(metrics))
     write_text(folder / CARD, card)
-    sums = {name: sha256(folder / name) for name in (*PARTS, CARD)}
+    sums = {name: sha256(folder / name) for name in (*blueprint.parts, CARD)}
     write_json(folder / CHECKSUMS, {"capstext": VERSION, "sha256": sums})
 
 
@@ -156,12 +165,12 @@ def load(folder: Path | str, *, device: str = "cpu") -> Run:
         model = blueprint.empty_model()
     except (CapstextError, AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise CapstextError(f"{folder / CONFIG}: {' '.join(str(error).split())}") from None
-    for name in PARTS:
+    for name in blueprint.parts:
         _verify(folder / name, sums)
     _fill(model, folder / WEIGHTS)
     return Run(
         model=model.to(device).eval(),
-        tokenizer=tokenizers.load(folder / TOKENIZER),
+        tokenizer=None if blueprint.of_images else tokenizers.load(folder / TOKENIZER),
         config=blueprint.config,
         classes=classes,
         multi_label=config_json.get("problem_type") == "multi_label_classification",
@@ -195,7 +204,7 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
 def _config_json(blueprint: Blueprint, classes: Sequence[str], *, multi_label: bool) -> dict[str, Any]:
     return {
         "model_type": "capstext",
-        "architectures": ["CapstextForSequenceClassification"],
+        "architectures": [f"CapstextFor{'Image' if blueprint.of_images else 'Sequence'}Classification"],
         "problem_type": "multi_label_classification" if multi_label else "single_label_classification",
         "id2label": {str(place): name for place, name in enumerate(classes)},
         "label2id": {name: place for place, name in enumerate(classes)},
@@ -272,7 +281,7 @@ def _verify(path: Path, sums: Mapping[str, str]) -> None:
         )
 
 
-def _fill(model: TextModel, path: Path) -> None:
+def _fill(model: Model, path: Path) -> None:
     """Give the model its weights: exactly those, all of those, in their shapes."""
     try:
         weights = load_file(path)

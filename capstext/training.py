@@ -206,7 +206,9 @@ class _Trainer(Trainer):
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         progress = self.state.global_step / max(1, self.state.max_steps)
         labels = inputs.pop(LABELS)
-        return self.loss(model(**inputs), labels, progress=progress)
+        output = model(**inputs)
+        log_odds, extra = output if isinstance(output, tuple) else (output, 0.0)
+        return self.loss(log_odds, labels, progress=progress) + extra
 
     def _clip_grad_norm(self, model: nn.Module) -> Tensor:
         norm = super()._clip_grad_norm(model)

@@ -11,7 +11,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from jaxtyping import install_import_hook
 
 install_import_hook(
-    ["capstext.routing", "capstext.capsules", "capstext.models", "capstext.embeddings"], "beartype.beartype"
+    [
+        "capstext.routing",
+        "capstext.capsules",
+        "capstext.models",
+        "capstext.embeddings",
+        "capstext.augmentation",
+    ],
+    "beartype.beartype",
 )
 
 import pytest

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from capstext.cli.data import data_app
 from capstext.data.catalog import DATASETS
+from capstext.data.image_catalog import IMAGE_DATASETS
 from capstext.errors import CapstextError, UsageError
 
 HOME = os.environ.get("CAPSTEXT_DATA")
@@ -38,12 +39,15 @@ def table(tmp_path) -> Path:
 def test_list_names_every_known_set_and_where_it_would_come_from(monkeypatch):
     monkeypatch.delenv("CAPSTEXT_DATA", raising=False)
     listed = {row["name"]: row for row in json.loads(run("list", "--json"))}
-    assert set(listed) == set(DATASETS)
+    assert set(listed) == {*DATASETS, *IMAGE_DATASETS}
+    assert listed["digits"]["found"] == "package"
+    assert listed["multimnist"]["where"] == listed["mnist"]["where"] == "ylecun/mnist"
+    assert listed["smallnorb"]["found"] is None
     assert listed["ag_news"]["found"] == "hub"
     assert listed["reuters90"]["found"] is None
     lines = run("list").splitlines()
     assert lines[0].split()[:3] == ["name", "rows", "classes"]
-    assert len(lines) == len(DATASETS) + 1
+    assert len(lines) == len(DATASETS) + len(IMAGE_DATASETS) + 1
 
 
 def test_info_shows_the_guessed_columns_the_classes_and_the_lengths(table):
@@ -114,6 +118,35 @@ def test_errors_are_left_to_the_main_program(command, tmp_path):
     path.write_text("text,label\nx,a\ny,b\n")
     with pytest.raises(UsageError, match="no column 'nope'"):
         run(command, path, "--label-column", "nope")
+
+
+def test_info_shows_the_size_and_the_classes_of_images():
+    shown = run("info", "digits")
+    assert "size:         8x8 grey" in shown
+    assert "licence:      CC BY 4.0" in shown
+    facts = json.loads(run("info", "digits", "--json"))
+    assert facts["splits"]["test"]["rows"] == 359
+    assert facts["classes"]["0"] == {"train": 142, "test": 36}
+    with pytest.raises(UsageError, match="digits holds images: leave out --text-column"):
+        run("info", "digits", "--label-column", "x")
+
+
+def test_check_finds_bad_blank_and_repeated_images(tmp_path):
+    from PIL import Image
+
+    for name, shade in (("train/a/1", 0), ("train/a/2", 0), ("train/b/1", 9), ("test/a/1", 9)):
+        path = tmp_path / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4), shade).save(path)
+    (tmp_path / "train" / "b" / "2.png").write_bytes(b"nonsense")
+    shown = run("check", tmp_path)
+    assert "1 × bad image skipped" in shown
+    assert "train/b/2.png: neither a PNG nor a JPEG image" in shown
+    assert "split train: 3 images of one shade all over" in shown
+    assert "split train: 1 images that repeat another one" in shown
+    assert "1 images stand in both train and test" in shown
+    assert "2 classes with fewer than 10 training rows: a (2), b (1)" in shown
+    assert "4 rows checked" in shown
 
 
 @needs_data

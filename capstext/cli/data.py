@@ -11,7 +11,9 @@ import typer
 
 from capstext.cli.answers import printable
 from capstext.data.catalog import DATASETS, KnownDataset, known_dataset
+from capstext.data.image_catalog import IMAGE_DATASETS
 from capstext.data.reading import ErrorPolicy
+from capstext.errors import UsageError
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -39,13 +41,16 @@ def register(app: typer.Typer) -> None:
 @data_app.command("list")
 def list_datasets(as_json: Json = False) -> None:
     """The known data sets and where each would be taken from."""
+    from capstext.cli.image_data import listed_images
+
     rows = [_listed(known) for known in DATASETS.values()]
+    rows += [listed_images(known) for known in IMAGE_DATASETS.values()]
     if as_json:
         _print_json(rows)
         return
-    table = [("name", "rows", "classes", "language", "protocol", "found", "title")]
+    table = [("name", "rows", "classes", "holds", "protocol", "found", "title")]
     for row in rows:
-        cells = (row["name"], f"{row['rows']:,}", str(len(row["classes"])), row["language"], row["protocol"])
+        cells = (row["name"], f"{row['rows']:,}", str(len(row["classes"])), row["holds"], row["protocol"])
         table.append((*cells, row["found"] or "-", row["title"]))
     _print_table(table)
 
@@ -61,9 +66,14 @@ def info(
     ] = "strict",
     as_json: Json = False,
 ) -> None:
-    """Splits, classes, lengths, terms."""
+    """Splits, classes, lengths or sizes, terms."""
+    from capstext.data.images import holds_images
     from capstext.data.sources import load
 
+    if holds_images(name):
+        _refuse_columns(name, text_column, label_column)
+        _image_info(name, skip_bad=skip_bad, as_json=as_json)
+        return
     corpus = load(
         name,
         text_column=text_column,
@@ -79,7 +89,7 @@ def info(
     if as_json:
         _print_json(facts)
         return
-    _print_facts(facts)
+    _print_facts(facts, _table_of_lengths(facts))
     _print_classes(facts["classes"])
 
 
@@ -87,8 +97,18 @@ def info(
 def check(
     name: Name, text_column: TextColumn = None, label_column: LabelColumn = None, as_json: Json = False
 ) -> None:
-    """Bad rows, encoding faults, empty and repeated texts, rare classes; texts without labels, too."""
-    findings, rows = _unlabelled_findings(name, text_column) if _is_plain_text(name) else (None, 0)
+    """Bad rows and images, encoding faults, empty and repeated ones, rare classes; unlabelled texts, too."""
+    from capstext.data.images import holds_images
+
+    findings: list[str] | None = None
+    if holds_images(name):
+        from capstext.cli.image_data import image_findings
+
+        _refuse_columns(name, text_column, label_column)
+        findings, classes, rows = image_findings(name)
+        findings += _class_findings(classes)
+    elif _is_plain_text(name):
+        findings, rows = _unlabelled_findings(name, text_column)
     if findings is None:
         from capstext.data.sources import load
 
@@ -119,12 +139,29 @@ def _listed(known: KnownDataset) -> dict[str, Any]:
         "rows": sum(known.splits.values()),
         "splits": dict(known.splits),
         "classes": list(known.classes),
+        "holds": f"texts, {known.language}",
         "language": known.language,
         "protocol": f"{known.folds} folds" if known.folds else known.protocol,
         "licence": known.licence,
         "found": location.kind if location else None,
         "where": location.where if location else None,
     }
+
+
+def _image_info(name: str, *, skip_bad: bool, as_json: bool) -> None:
+    from capstext.cli.image_data import image_facts, table_of_splits
+
+    facts = image_facts(name, skip_bad=skip_bad)
+    if as_json:
+        _print_json(facts)
+        return
+    _print_facts(facts, table_of_splits(facts))
+    _print_classes(facts["classes"])
+
+
+def _refuse_columns(name: str, *columns: str | None) -> None:
+    if any(columns):
+        raise UsageError(f"{name} holds images: leave out --text-column and --label-column")
 
 
 def _facts(corpus: "Corpus") -> dict[str, Any]:
@@ -198,9 +235,12 @@ def _findings(corpus: "Corpus") -> list[str]:
         for second in splits[place + 1 :]:
             if both := len(np.intersect1d(hashes[first], hashes[second])):
                 findings.append(f"{both:,} texts stand in both {first} and {second}")
-    counts = {
-        name: found_in["train"] for name, found_in in _class_counts(corpus).items() if "train" in found_in
-    }
+    return findings + _class_findings(_class_counts(corpus))
+
+
+def _class_findings(classes: dict[str, dict[str, int]]) -> list[str]:
+    findings = []
+    counts = {name: found_in["train"] for name, found_in in classes.items() if "train" in found_in}
     if counts and sum(count > 0 for count in counts.values()) < 2:
         findings.append("one class only: a classifier needs two")
     if rare := [f"{name} ({count})" for name, count in counts.items() if count < FEW_ROWS]:
@@ -238,13 +278,20 @@ def _unlabelled_findings(name: str, text_column: str | None) -> tuple[list[str],
     return findings, tally.rows
 
 
-def _print_facts(facts: dict[str, Any]) -> None:
+def _print_facts(facts: dict[str, Any], splits: Sequence[tuple[str, ...]]) -> None:
     for key, value in facts.items():
         if key in ("splits", "classes") or value in (None, "", []):
             continue
         for line in value if isinstance(value, list) else [value]:
             print(f"{key + ':':14}{line}")
-    table = [("split", "rows", "words: median", "95%", "max", "characters: median", "95%", "max")]
+    print()
+    _print_table(splits)
+
+
+def _table_of_lengths(facts: dict[str, Any]) -> list[tuple[str, ...]]:
+    table: list[tuple[str, ...]] = [
+        ("split", "rows", "words: median", "95%", "max", "characters: median", "95%", "max")
+    ]
     for split, found in facts["splits"].items():
         cells = [
             f"{found[what][part]:,.0f}"
@@ -252,8 +299,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
             for part in ("median", "95%", "max")
         ]
         table.append((split, f"{found['rows']:,}", *cells))
-    print()
-    _print_table(table)
+    return table
 
 
 def _print_classes(classes: dict[str, dict[str, int]]) -> None:

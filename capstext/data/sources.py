@@ -17,6 +17,7 @@ from capstext import hub
 from capstext.data.catalog import DATASETS, Hub, KnownDataset, Package, known_dataset
 from capstext.data.columns import GUESSING_ROWS, guess_columns, require_columns, require_label
 from capstext.data.corpora import Corpus, Found, Options, numbered_corpus, require_two_classes
+from capstext.data.image_catalog import IMAGE_DATASETS, known_images
 from capstext.data.labelled_files import from_files
 from capstext.data.labels import LabelledTexts, labelled
 from capstext.data.reading import ErrorPolicy, kind_of
@@ -29,9 +30,9 @@ _SPLIT_ALIASES = {
     "validation": ("validation", "valid", "val", "dev"),
     "test": ("test", "testing"),
 }
-_SPLIT_NAMES = {alias: split for split, aliases in _SPLIT_ALIASES.items() for alias in aliases}
+SPLIT_NAMES = {alias: split for split, aliases in _SPLIT_ALIASES.items() for alias in aliases}
 _FILE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".txt", ".gz", ".parquet")
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,31 @@ def load(
 
 def locate(known: KnownDataset) -> Location | None:
     """A folder under CAPSTEXT_DATA, an installed data package, or the hub; None if nobody has it."""
-    if home := os.environ.get("CAPSTEXT_DATA"):
-        if not Path(home).is_dir():
-            raise CapstextError(f"CAPSTEXT_DATA names {home}, which is no folder")
-        if (folder := Path(home, known.name)).is_dir():
-            return Location("folder", str(folder))
+    if folder := local_folder(known.name):
+        return Location("folder", str(folder))
     if known.package and (file := hub.packaged(known.package.module, known.package.file)):
         return Location("package", str(file))
     return Location("hub", known.hub.id) if known.hub else None
+
+
+def local_folder(name: str) -> Path | None:
+    """The folder of a known data set under CAPSTEXT_DATA, if there is one."""
+    home = os.environ.get("CAPSTEXT_DATA")
+    if not home:
+        return None
+    if not Path(home).is_dir():
+        raise CapstextError(f"CAPSTEXT_DATA names {home}, which is no folder")
+    return folder if (folder := Path(home, name)).is_dir() else None
+
+
+def is_path(name: str) -> bool:
+    """Whether a name that is no file looks like the path of one, rather than a known name or a hub id."""
+    return (
+        name.endswith(_FILE_SUFFIXES)
+        or name.startswith((".", "/", "~"))
+        or name.count("/") > 1
+        or (len(Path(name).parts) > 1 and Path(name).expanduser().parent.is_dir())
+    )
 
 
 def _from_catalog(known: KnownDataset, options: Options) -> Found:
@@ -106,17 +124,15 @@ def _from_elsewhere(name: str, options: Options) -> Found:
         return _from_folder(path, options)
     if path.exists():
         return _from_file(path, options)
-    if (
-        name.endswith(_FILE_SUFFIXES)
-        or name.startswith((".", "/", "~"))
-        or name.count("/") > 1
-        or (len(path.parts) > 1 and path.parent.is_dir())
-    ):
+    if is_path(name):
         raise CapstextError(f"no such file: {name}")
+    if known_images(name):
+        raise UsageError(f"{name} is a set of images, and texts are wanted here; choose another data set")
     hub_id, _, revision = name.partition("@")
-    if not _HUB_ID.fullmatch(hub_id):
+    if not HUB_ID.fullmatch(hub_id):
+        choices = [*DATASETS, *IMAGE_DATASETS]
         raise UsageError(
-            f"unknown data set {name!r} (and no file of that name); {did_you_mean(name, DATASETS)}"
+            f"unknown data set {name!r} (and no file of that name); {did_you_mean(name, choices)}"
         )
     return _from_hub(Hub(id=hub_id, revision=revision or "main", splits={}), options)
 
@@ -132,13 +148,13 @@ def _from_folder(folder: Path, options: Options) -> Found:
             loaded = datasets.load_dataset(str(folder.resolve()))
         return _from_datasets(folder.name, loaded, origin, options)
     if tables := [path for path in sorted(folder.iterdir()) if kind_of(path) not in ("text", "folder")]:
-        splits = {_split_name(path.name.split(".")[0]): path for path in tables}
+        splits = {split_name(path.name.split(".")[0]): path for path in tables}
         if len(splits) < len(tables) or (len(splits) > 1 and "train" not in splits):
             raise CapstextError(f"{folder}: which table is which split? name them train, validation and test")
         return from_files(folder.name, splits, origin, options)
     folders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    if folders and all(path.name in _SPLIT_NAMES for path in folders):
-        splits = {_split_name(path.name): path for path in folders}
+    if folders and all(path.name in SPLIT_NAMES for path in folders):
+        splits = {split_name(path.name): path for path in folders}
         return from_files(folder.name, splits, origin, options)
     return from_files(folder.name, {"train": folder}, origin, options)
 
@@ -226,11 +242,11 @@ def _from_datasets(
         if len(rows) and not texts.listed and not texts.lengths.any() and len(loaded) > 1:
             notes.append(f"split {split} has no labels and is left out")
         else:
-            splits[_split_name(split)] = texts.renamed(renamed or {})
+            splits[split_name(split)] = texts.renamed(renamed or {})
     return Found(
         name=name, splits=splits, origin=origin, text_column=text, label_column=label, notes=tuple(notes)
     )
 
 
-def _split_name(name: str) -> str:
-    return _SPLIT_NAMES.get(name.casefold(), name)
+def split_name(name: str) -> str:
+    return SPLIT_NAMES.get(name.casefold(), name)

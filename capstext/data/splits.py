@@ -52,7 +52,7 @@ def fold(corpus: Corpus, *, index: int, count: int, seed: int, validation: float
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a rare class is missing in some folds, as it must be
         rest, test = list(folds.split(np.zeros(len(rows)), strata))[index]
-    chosen = rest[_chosen(strata[rest], validation, seed)]
+    chosen = rest[chosen_rows(strata[rest], validation, seed)]
     parts = {"train": np.setdiff1d(rest, chosen), "validation": chosen, "test": np.sort(test)}
     splits = {name: rows.select(part) for name, part in parts.items()}
     _require_every_class(corpus, splits["train"], f"fold {index} of {count}")
@@ -64,7 +64,7 @@ def _with_cut(corpus: Corpus, name: str, share: float, seed: int) -> Corpus:
     if not 0 < share <= 0.5:
         raise UsageError(f"the share of {name} rows is {share}; it must be above 0 and at most 0.5")
     train = corpus.split("train")
-    chosen = _chosen(_strata(train, len(corpus.classes)), share, seed)
+    chosen = chosen_rows(_strata(train, len(corpus.classes)), share, seed)
     if not len(chosen):
         raise CapstextError(
             f"{corpus.name} has too few training rows ({len(train)}) "
@@ -76,7 +76,7 @@ def _with_cut(corpus: Corpus, name: str, share: float, seed: int) -> Corpus:
     return replace(corpus, splits=splits, notes=(*corpus.notes, note))
 
 
-def _chosen(strata: np.ndarray, share: float, seed: int) -> np.ndarray:
+def chosen_rows(strata: np.ndarray, share: float, seed: int) -> np.ndarray:
     """Every (1/share)-th row, sorted by stratum, at random inside it; the only row of a stratum stays out."""
     order = np.random.default_rng(seed).permutation(len(strata))
     order = order[np.bincount(strata)[strata[order]] > 1]

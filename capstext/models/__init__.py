@@ -8,13 +8,16 @@ from typing import Any
 from torch import nn
 
 from capstext.config import Config, arguments
+from capstext.embeddings import Embedding, Pixels
 from capstext.errors import UsageError, did_you_mean
 from capstext.models.capsule_text import CapsuleText
 from capstext.models.convolutional import ConvolutionalText, FlatConvolutionalText
 from capstext.models.fasttext import FastText
+from capstext.models.image import ImageModel
 from capstext.models.nb_svm import NaiveBayesSvm
 from capstext.models.pooled import PooledText
 from capstext.models.recurrent import RecurrentText
+from capstext.models.text import TextModel
 from capstext.models.tf_idf import TfIdf
 from capstext.routing import ROUTINGS, routing_by_name
 
@@ -32,21 +35,40 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def build_network(config: Config, *, in_dim: int, classes: int) -> nn.Module:
-    """The network that the sections model and routing describe."""
-    name = config.model.name
+Model = TextModel | ImageModel
+
+
+def reads_images(name: str) -> bool:
+    """Whether a model of that name is for images, not for texts."""
     if name not in MODELS:
         raise UsageError(f"model: unknown model {name!r}; {did_you_mean(name, MODELS)}")
+    return "height" in inspect.signature(MODELS[name]).parameters
+
+
+def build_model(config: Config, *, embedding: Embedding | Pixels, classes: int) -> Model:
+    """What is read, the network on it, and a calibration."""
+    network = build_network(config, classes=classes, **embedding.sizes)
+    if isinstance(embedding, Pixels):
+        weight = config.images.reconstruction
+        return ImageModel(embedding=embedding, network=network, classes=classes, reconstruction=weight)
+    return TextModel(embedding=embedding, network=network, classes=classes)
+
+
+def build_network(config: Config, *, classes: int, **sizes: int) -> nn.Module:
+    """The network that the sections model and routing describe, for vectors or images of these sizes."""
+    name = config.model.name
+    if reads_images(name) != ("height" in sizes):
+        raise UsageError(f"model.name {name}: is for {'images' if reads_images(name) else 'texts'}")
     options = arguments("model", MODELS[name], config.model.options)
     for key, value in options.items():
-        sizes = value if isinstance(value, tuple) else (value,)
-        if not sizes or any(type(size) is int and size < 1 for size in sizes):
+        numbers = value if isinstance(value, tuple) else (value,)
+        if not numbers or any(type(number) is int and number < 1 for number in numbers):
             raise UsageError(f"model.{key}: {value} is no size; give 1 or more")
     routing = _routing(config)
     if "routing" in inspect.signature(MODELS[name]).parameters:
         options["routing"] = routing
     try:
-        return MODELS[name](in_dim=in_dim, classes=classes, **options)
+        return MODELS[name](classes=classes, **sizes, **options)
     except ValueError as error:
         raise UsageError(f"model: {error}") from None
 

@@ -13,6 +13,8 @@ from capstext.routing.votes import Routed, SharedVotes, Votes
 
 NOBODY = 1e-20
 """A parent that gets no more than so much of all children has none."""
+CACHED = 1 << 20
+"""Numbers of votes that stay in the cache."""
 
 
 def count(mass: Float[Tensor, "*lead J"]) -> Float[Tensor, "*lead J 1"]:
@@ -103,7 +105,10 @@ class Assignment:
         """procedure(assignment, *learned), on blocks of problems where votes are built."""
         votes = self.votes
         lead = votes.children.shape[:-2]
-        height = max(1, votes.at_once // votes.size)
+        # Where each step streams the built votes again they should stay in the cache; but every block adds to
+        # the gradient of all weights.
+        at_once = min(votes.at_once, max(CACHED, 16 * votes.weights.numel())) if builds else votes.at_once
+        height = max(1, at_once // votes.size)
         builds = builds or not isinstance(votes, SharedVotes)
         if not builds or height >= lead.numel() or self._watched:
             return procedure(self, *learned)

@@ -1,0 +1,129 @@
+"""An ImageCorpus: pixels and labels of every split, cut into splits, and fitted to what a model knows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capstext.data.image_files import Conversions, Shape, fitted
+from capstext.data.splits import chosen_rows
+from capstext.errors import CapstextError, UsageError
+
+
+@dataclass(frozen=True)
+class ImageSplit:
+    """Images and, for each, which classes it shows."""
+
+    pixels: NDArray[np.uint8]  # [N, H, W, C]
+    labels: NDArray[np.bool_]  # [N, classes]
+
+    def __post_init__(self) -> None:
+        if self.pixels.ndim != 4 or self.labels.ndim != 2 or len(self.pixels) != len(self.labels):
+            raise ValueError(f"pixels {self.pixels.shape} and labels {self.labels.shape} make no split")
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "ImageSplit":
+        return ImageSplit(pixels=self.pixels[rows], labels=self.labels[rows])
+
+
+@dataclass(frozen=True)
+class ImageCorpus:
+    """Splits of images that all have one shape; what Corpus is for texts."""
+
+    name: str
+    origin: str
+    classes: tuple[str, ...]
+    splits: Mapping[str, ImageSplit]
+    multi_label: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        height, width, channels = next(iter(self.splits.values())).pixels.shape[1:]
+        return Shape(height, width, channels)
+
+    @property
+    def test_splits(self) -> tuple[str, ...]:
+        return tuple(name for name in self.splits if name.startswith("test"))
+
+    def split(self, name: str) -> ImageSplit:
+        if name not in self.splits:
+            raise UsageError(f"{self.name} has no split {name!r}; splits found: {', '.join(self.splits)}")
+        return self.splits[name]
+
+
+def one_hot(codes: NDArray[np.int64], classes: int) -> NDArray[np.bool_]:
+    """Labels [N, classes] of class numbers [N]."""
+    return np.arange(classes) == codes[:, None]
+
+
+def with_cut(corpus: ImageCorpus, name: str, *, share: float, seed: int) -> ImageCorpus:
+    """The corpus with a split more, cut from its training images: a share of every class, seeded."""
+    if not 0 < share <= 0.5:
+        raise UsageError(f"the share of {name} images is {share}; it must be above 0 and at most 0.5")
+    train = corpus.split("train")
+    counts = train.labels.sum(axis=0)
+    # The rarest class of an image is its stratum, as for texts.
+    strata = np.where(train.labels, counts, counts.max(initial=0) + 1).argmin(axis=1)
+    chosen = chosen_rows(strata, share, seed)
+    if not len(chosen):
+        raise CapstextError(
+            f"{corpus.name} has too few training images ({len(train)}) to cut {name} images from; "
+            f"give a {name} split"
+        )
+    rest = np.setdiff1d(np.arange(len(train)), chosen)
+    splits = {**corpus.splits, "train": train.select(rest), name: train.select(chosen)}
+    note = f"{len(chosen):,} {name} images are cut from the training images, stratified, seed {seed}"
+    return replace(corpus, splits=splits, notes=(*corpus.notes, note))
+
+
+def in_shape(corpus: ImageCorpus, shape: Shape) -> ImageCorpus:
+    """The corpus with its images scaled and converted to the shape that a model takes, which is noted."""
+    if corpus.shape == shape:
+        return corpus
+    conversions = Conversions()
+    splits = {
+        name: replace(split, pixels=fitted(split.pixels, shape, place=corpus.origin, conversions=conversions))
+        for name, split in corpus.splits.items()
+    }
+    return replace(corpus, splits=splits, notes=(*corpus.notes, *conversions.notes()))
+
+
+def in_classes(corpus: ImageCorpus, classes: Sequence[str]) -> ImageCorpus:
+    """The corpus with the numbers of a model's classes; images of other classes are left out and counted."""
+    theirs = {name: number for number, name in enumerate(corpus.classes)}
+    columns = [theirs.get(name, len(theirs)) for name in classes]
+    strange = [number for name, number in theirs.items() if name not in classes]
+    splits, notes = {}, list(corpus.notes)
+    for name, split in corpus.splits.items():
+        keep = ~split.labels[:, strange].any(axis=1)
+        if not keep.all():
+            counts = split.labels[:, strange].sum(axis=0)
+            named = ", ".join(
+                f"{corpus.classes[number]} ({count:,})"
+                for number, count in zip(strange, counts, strict=True)
+                if count
+            )
+            notes.append(
+                f"split {name}: {(~keep).sum():,} images left out, their labels unknown to the model: {named}"
+            )
+        padded = np.pad(split.labels, ((0, 0), (0, 1)))  # one column more, for classes that are not here
+        splits[name] = ImageSplit(pixels=split.pixels[keep], labels=padded[keep][:, columns])
+    if not any(map(len, splits.values())):
+        raise CapstextError(
+            f"{corpus.origin}: none of its labels is a class of the model ({', '.join(classes[:20])}); "
+            f"{notes[-1]}"
+        )
+    return replace(corpus, splits=splits, classes=tuple(classes), notes=tuple(notes))
+
+
+def require_two_classes(corpus: ImageCorpus) -> None:
+    if "train" not in corpus.splits:
+        return
+    used = np.flatnonzero(corpus.splits["train"].labels.any(axis=0))
+    if len(used) < 2:
+        named = ", ".join(corpus.classes[number] for number in used)
+        raise CapstextError(f"{corpus.origin}: one class only ({named}); a classifier needs two")
