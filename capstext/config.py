@@ -172,7 +172,7 @@ def _section(name: str, given: Any, default: Any) -> Any:
     if not isinstance(given, Mapping):
         raise UsageError(f"{name}: expected a section of settings, found {given!r}")
     if isinstance(default, Named):
-        options = dict(given)
+        options = {str(key): value for key, value in given.items()}
         chosen = str(options.pop("name", default.name))
         return Named(chosen, {**default.options, **options} if chosen == default.name else options)
     return type(default)(**_checked(name, given, get_type_hints(type(default))))
@@ -258,7 +258,11 @@ class _StrictLoader(yaml.SafeLoader):
 def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     seen: set[Any] = set()
     for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, Hashable):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{key} is no key; give a word", key_node.start_mark
+            )
         if key in seen:
             raise yaml.constructor.ConstructorError(
                 None, None, f"the key {key} stands twice", key_node.start_mark
@@ -305,6 +309,8 @@ def place_paths(settings: Mapping[str, Any], path: Path) -> None:
             continue
         if "/" not in value and "." not in value:
             continue  # a name, even where a folder is called so
+        if "\0" in value:
+            raise UsageError(f"{path}: {section}.{key}: {value!r} is no path")
         place = path.parent / Path(value).expanduser()
         if not place.resolve().is_relative_to(path.resolve().parent):
             raise UsageError(

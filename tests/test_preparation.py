@@ -6,7 +6,7 @@ import pytest
 
 from capstext import config as settings
 from capstext import vectors
-from capstext.preparation import prepare
+from capstext.preparation import Memory, prepare
 
 SMALL = ["model.filters=8", "model.name=capsule-a"]
 
@@ -37,6 +37,29 @@ def test_vectors_that_know_too_few_of_the_words_are_left_alone(
 def test_the_same_config_gives_the_same_weights(reviews: Path) -> None:
     first, second = (prepared(reviews, "embeddings.mode=random").model.state_dict() for _ in range(2))
     assert all((first[name] == second[name]).all() for name in first)
+
+
+@pytest.mark.parametrize("mode", ["random", "non-static"])
+def test_what_is_remembered_changes_nothing(mode: str, reviews: Path) -> None:
+    """Runs that share data and tokens with earlier ones get the same rows and weights as alone."""
+    memory = Memory(most=2)
+    overrides = [f"data.name={reviews}", *SMALL, f"embeddings.mode={mode}", "embeddings.vectors=glove-6b-50d"]
+    for seed in (0, 1):
+        config = settings.load(None, overrides=[*overrides, f"training.seed={seed}"])
+        alone, again = prepare(config), prepare(config, memory=memory)
+        assert alone.fingerprint() == again.fingerprint()
+        weights = again.model.state_dict()
+        assert all((value == weights[name]).all() for name, value in alone.model.state_dict().items())
+    assert any(key[0] == "rows" for key in memory.made)
+
+
+def test_memory_keeps_the_last_few_of_each_kind() -> None:
+    memory = Memory(most=2)
+    made = [memory.get(("square", number), lambda number=number: number**2) for number in (1, 2, 3, 3)]
+    assert made == [1, 4, 9, 9]
+    assert list(memory.made) == [("square", 2), ("square", 3)]
+    assert memory.get(("cube", 2), lambda: 8) == 8
+    assert len(memory.made) == 3
 
 
 @pytest.mark.parametrize("mode", ["static", "non-static", "multichannel"])

@@ -63,9 +63,9 @@ def compare(
 ) -> None:
     """Compare models on data sets: the same splits, the same budget, mean and deviation, paired tests."""
     if report:
-        if config is not None:
-            raise UsageError("--report takes no config: it reads the run files under --out")
-        _report(out, as_json=as_json)
+        if config is not None or data or only or seeds or folds or resume or dry_run:
+            raise UsageError("--report takes --out, --json and -q alone: it reads all run files under --out")
+        _report(out, as_json=as_json, quiet=quiet)
         return
     if config is None:
         raise UsageError("nothing to compare; give a config file, or --report (capstext compare --help)")
@@ -94,10 +94,13 @@ def compare(
             tell=progress.tell,
             done=progress.done,
         )
+    except (KeyboardInterrupt, SystemExit):
+        progress.say("stopped: finished runs are kept; go on with --resume")
+        raise
     finally:
         progress.close()
     progress.summary(time.monotonic() - started)
-    _report(out, as_json=as_json)
+    _report(out, as_json=as_json, quiet=quiet)
     if failures:
         raise CapstextError(f"{len(failures)} of {len(plan)} runs failed: {failures[0].reason}")
 
@@ -110,7 +113,7 @@ class _Progress:
         self.workers = 1
         self.bar: Any = None
         self.made = 0
-        self.spent = {"train": 0.0, "all": 0.0}
+        self.trained = 0.0  # seconds, of all processes
 
     def say(self, message: str) -> None:
         if self.quiet:
@@ -156,15 +159,14 @@ class _Progress:
             return 0.0, f"FAILED: {failure.reason}"
         values = json.loads(task.file.read_bytes())
         if task.run is None:
-            return values[
-                "seconds"
-            ], f"validation {100 * values['validation']:.2f} %, {values['seconds']:.0f} s"
-        seconds = values["seconds"]
-        for name in self.spent:
-            self.spent[name] += seconds[name]
-        validation = values["validation"]
-        score = validation["micro"]["f1"] if validation["multi_label"] else validation["accuracy"]
-        return seconds["all"], f"validation {100 * (score or 0):.2f} %, {seconds['all']:.0f} s"
+            trained = took = values["seconds"]
+            score = values["validation"]
+        else:
+            trained, took = values["seconds"]["train"], values["seconds"]["all"]
+            validation = values["validation"]
+            score = validation["micro"]["f1"] if validation["multi_label"] else validation["accuracy"]
+        self.trained += trained
+        return took, f"validation {100 * (score or 0):.2f} %, {took:.0f} s"
 
     def _left(self) -> str:
         seconds = self.time_left.seconds()
@@ -176,12 +178,10 @@ class _Progress:
             self.bar.update(min(self.made + self.time_left.done, self.count) - self.bar.n)
 
     def summary(self, seconds: float) -> None:
-        if self.spent["all"]:
-            share = self.spent["train"] / self.spent["all"]
-            whole = self.spent["train"] / (seconds * min(self.workers, self.count))
+        if self.trained:
+            share = self.trained / (seconds * self.workers)
             self.say(
-                f"done in {_duration(seconds)}; training took {100 * share:.1f} % of the runs' time "
-                f"and {100 * whole:.1f} % of the processes'"
+                f"done in {_duration(seconds)}; training took {100 * share:.1f} % of the processes' time"
             )
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ def _plan(plan: Sequence["Planned"], out: Path) -> str:
     return "\n".join([*lines, f"{len(plan)} runs in all"])
 
 
-def _report(out: Path, *, as_json: bool) -> None:
+def _report(out: Path, *, as_json: bool, quiet: bool) -> None:
     from capstext.comparison import records
     from capstext.comparison.running import RUNS
 
@@ -223,5 +223,5 @@ def _report(out: Path, *, as_json: bool) -> None:
         typer.echo((out / "results.json").read_text().rstrip())
         return
     typer.echo((out / "results.md").read_text().rstrip())
-    for path in written:
+    for path in () if quiet else written:
         typer.echo(path, err=True)

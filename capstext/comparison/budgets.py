@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,12 +28,15 @@ class Budget:
     trials: int = 1
 
 
-def budget_of(dataset: str, entry: dict[str, Any], given: Mapping[str, Any]) -> Budget:
+def budget_of(dataset: str, entry: dict[str, Any], given: Any) -> Budget:
     """The same for every model; a data set may have its own number of epochs or seconds."""
-    limits = {key: entry.pop(key) for key in ("epochs", "seconds") if key in entry}
-    values = {
-        key: value for key, value in given.items() if not limits or key not in ("epochs", "seconds")
-    } | limits
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f"budget: expected settings such as `epochs: 5`, found {given!r:.80}")
+    own = {key: entry.pop(key) for key in ("epochs", "seconds") if key in entry}
+    shared = {
+        key: value for key, value in (given or {}).items() if not own or key not in ("epochs", "seconds")
+    }
+    values = {key: _number(value) for key, value in (shared | own).items()}
     for key, value in values.items():
         if key not in ("epochs", "seconds", "trials"):
             raise UsageError(
@@ -41,13 +45,25 @@ def budget_of(dataset: str, entry: dict[str, Any], given: Mapping[str, Any]) -> 
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
-            or value <= 0
+            or not 0 < value < math.inf
             or (key != "seconds" and value != int(value))
         ):
-            raise UsageError(f"budget.{key}: expected a number over 0, found {value!r}")
+            kind = "a number" if key == "seconds" else "a whole number"
+            raise UsageError(f"budget.{key}: expected {kind} over 0, found {value!r}")
     if len({"epochs", "seconds"} & values.keys()) != 1:
         raise UsageError(f"budget of {dataset}: give epochs or seconds, one of them")
-    return Budget(**values)
+    return Budget(
+        epochs=int(values["epochs"]) if "epochs" in values else None,
+        seconds=values.get("seconds"),
+        trials=int(values.get("trials", 1)),
+    )
+
+
+def _number(value: Any) -> Any:
+    """YAML reads 1e3 as a string."""
+    with suppress(ValueError):
+        return float(value) if isinstance(value, str) else value
+    return value
 
 
 def search_of(shared: Any, own: Any) -> dict[str, list[Any]]:
@@ -60,6 +76,10 @@ def search_of(shared: Any, own: Any) -> dict[str, list[Any]]:
             raise UsageError(f"search: expected section.key: [values], found {key}: {values!r:.80}")
         if owner := RESERVED.get(str(key)):
             raise UsageError(f"search: {key} is {owner}")
+        if str(key).startswith(("data.", "model.name")):
+            raise UsageError(
+                f"search: {key} cannot be searched: all trials are of one model and the same rows"
+            )
     return dict(given or {})
 
 

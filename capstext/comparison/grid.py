@@ -4,23 +4,19 @@ Every run has the settings of an ordinary training, put together from those of a
 embeddings and its model. The budget is the same for all, so no model may set its own.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from capstext import config as settings
-from capstext.comparison.budgets import RESERVED, Budget, budget_of, choices, search_of
+from capstext.comparison.budgets import Budget, budget_of, choices, search_of
+from capstext.comparison.entries import MOST, SEEDS, Settings, counts, file_name, named, named_data, sections
 from capstext.config import Config
 from capstext.errors import UsageError, did_you_mean
 from capstext.models import MODELS
 
-Settings = dict[str, dict[str, Any]]
-
 KEYS = ("datasets", "models", "embeddings", "settings", "budget", "search", "seeds", "folds")
-SECTIONS = tuple(Config().as_dict())
-SEEDS = 5
 
 
 @dataclass(frozen=True)
@@ -38,9 +34,7 @@ class Cell:
 
     @property
     def folder(self) -> Path:
-        return Path(
-            *(_file_name(part) for part in (self.dataset, self.protocol, self.model, self.embeddings))
-        )
+        return Path(*(file_name(part) for part in (self.dataset, self.protocol, self.model, self.embeddings)))
 
     def __str__(self) -> str:
         return f"{self.dataset}, {self.model}, {self.embeddings}"
@@ -88,11 +82,13 @@ def load(
     given = settings.read_yaml(path)
     if given.keys() & {"data", "model"}:
         raise UsageError(f"{path}: the config of a single training: capstext train {path}")
-    named = {Path(name).stem: name for name in data}
-    if named:
-        given["datasets"] = list(named)
+    files = _titles(data)
+    if files:
+        given["datasets"] = list(files)
     if seeds is not None and folds is not None:
         raise UsageError("--seeds and --folds: give one of them")
+    if (seeds or folds or 0) > MOST:
+        raise UsageError(f"--seeds and --folds: {seeds or folds} is too many; give up to {MOST}")
     for key in given:
         if key not in KEYS:
             raise UsageError(f"{path}: unknown setting {key}; {did_you_mean(str(key), KEYS)}")
@@ -103,7 +99,7 @@ def load(
             )
     protocol = {"seeds": seeds, "folds": folds} if seeds or folds else None
     try:
-        plan = list(_plan(given, path, named, protocol))
+        plan = list(_plan(given, path, files, protocol))
         _refuse_one_file_for_two(plan)
         return _only(plan, only)
     except UsageError as error:
@@ -111,118 +107,91 @@ def load(
 
 
 def _plan(
-    given: Mapping[str, Any], path: Path, named: Mapping[str, str], protocol: dict[str, int | None] | None
+    given: Mapping[str, Any], path: Path, files: Mapping[str, str], protocol: dict[str, int | None] | None
 ) -> Iterator[Planned]:
-    shared = _sections("settings", given.get("settings"), path)
+    shared = sections("settings", given.get("settings"), path)
+    if "name" in shared.get("data", {}):
+        raise UsageError("settings: data.name is the data sets': list it in datasets")
     embeddings = {
-        name: _sections(f"embeddings.{name}", {"embeddings": entry}, path)
-        for name, entry in _named("embeddings", given.get("embeddings") or {"default": {}}).items()
+        name: sections(f"embeddings.{name}", {"embeddings": entry}, path)
+        for name, entry in named("embeddings", given.get("embeddings") or {"default": {}}).items()
     }
+    if "none" in embeddings:
+        raise UsageError("embeddings: none is what models that count words are listed with; rename it")
     models = {
         name: (
             entry,
-            _sections(
+            sections(
                 f"models.{name}", {key: entry[key] for key in entry if key not in ("search", "with")}, path
             ),
         )
-        for name, entry in _named("models", given["models"]).items()
+        for name, entry in named("models", given["models"]).items()
     }
-    for dataset, entry in _named("datasets", given["datasets"]).items():
-        entry = dict(entry)
-        counts = _counts(dataset, entry, given) | (protocol or {})
-        budget = budget_of(dataset, entry, given.get("budget") or {})
-        own = _sections(f"datasets.{dataset}", {"data": {}} | entry, path)
-        if dataset in named:
-            own["data"]["name"] = named[dataset]
+    for name, (entry, _) in models.items():
+        if "data" in entry:
+            raise UsageError(f"models.{name}: data are the data sets', the same for every model")
+    for dataset, entry in named("datasets", given["datasets"]).items():
+        count = counts(dataset, entry, given) | (protocol or {})
+        budget = budget_of(dataset, entry, given.get("budget"))
+        own = sections(f"datasets.{dataset}", {"data": {}} | entry, path)
+        if dataset in files:
+            own.setdefault("data", {})["name"] = files[dataset]
         cells = [
             _cell(
                 dataset,
                 model,
                 label,
-                [shared, _named_data(dataset, path), own, chosen],
-                folds=counts["folds"],
+                [shared, named_data(dataset, path), own, chosen],
+                folds=count["folds"],
                 budget=budget,
                 search=search_of(given.get("search"), model_entry.get("search")),
             )
             for model, (model_entry, model_settings) in models.items()
             for label, chosen in _crossed(model, model_settings, model_entry.get("with"), embeddings)
         ]
-        for number in range(counts["folds"] or counts["seeds"] or SEEDS):
-            fold, seed = (number, 0) if counts["folds"] else (None, number)
+        for number in range(count["folds"] or count["seeds"] or SEEDS):
+            fold, seed = (number, 0) if count["folds"] else (None, number)
             yield from (Planned(cell, seed, fold) for cell in cells)
 
 
-def _named(key: str, given: Any) -> dict[str, Any]:
-    """A list of names, or names with settings."""
-    if isinstance(given, list):
-        if len(set(map(str, given))) < len(given):
-            raise UsageError(f"{key}: a name stands twice")
-        given = dict.fromkeys(given)
-    if not isinstance(given, Mapping) or not all(
-        entry is None or isinstance(entry, Mapping) for entry in given.values()
-    ):
-        raise UsageError(f"{key}: expected a list of names, or names with settings, found {given!r:.80}")
-    return {str(name): dict(entry or {}) for name, entry in given.items()}
-
-
-def _sections(where: str, given: Any, path: Path) -> Settings:
-    """Sections as a training config has them; what is reserved for budget and protocol is refused."""
-    found: Settings = {}
-    for section, values in (given or {}).items():
-        if section not in SECTIONS:
-            raise UsageError(f"{where}: unknown section {section}; {did_you_mean(str(section), SECTIONS)}")
-        values = {"name": values} if isinstance(values, str) else dict(values or {})
-        for key in values:
-            if owner := RESERVED.get(f"{section}.{key}"):
-                raise UsageError(f"{where}: {section}.{key} is {owner}")
-        found[section] = values
-    settings.place_paths(found, path)
-    return found
-
-
-def _named_data(dataset: str, path: Path) -> Settings:
-    """A data set is called by its name, or by its file beside the config."""
-    return _sections("datasets", {"data": {"name": dataset}}, path)
-
-
-def _counts(dataset: str, entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, int | None]:
-    """Seeds or folds: the data set's own, or those of all."""
-    own = {key: entry.pop(key) for key in ("seeds", "folds") if key in entry}
-    chosen = own or {key: given[key] for key in ("seeds", "folds") if key in given} or {"seeds": SEEDS}
-    if len(chosen) > 1:
-        raise UsageError(f"datasets.{dataset}: seeds and folds: give one of them")
-    (key, count), *_ = chosen.items()
-    if not isinstance(count, int) or isinstance(count, bool) or count < (2 if key == "folds" else 1):
-        raise UsageError(f"datasets.{dataset}: {key}: {count!r} is no number of {key}")
-    return {"seeds": None, "folds": None} | {key: count}
-
-
 def _crossed(
-    model: str, own: Settings, wanted: Sequence[str] | None, embeddings: Mapping[str, Settings]
+    model: str, own: Settings, wanted: Any, embeddings: Mapping[str, Settings]
 ) -> Iterator[tuple[str, Settings]]:
     """A model with each of its embeddings; one that learns its own vectors, or counts words, stands once."""
     own = own | {"model": {"name": model} | own.get("model", {})}
     name = own["model"]["name"]
-    if name not in MODELS:
+    if str(name) not in MODELS:
         raise UsageError(f"models.{model}: unknown model {name!r}; {did_you_mean(str(name), MODELS)}")
+    chosen = list(embeddings) if wanted is None else _labels_in(model, wanted, embeddings)
     if getattr(settings.defined(MODELS[name]), "reads_ids", False):
         yield "none", own
         return
     if own.get("embeddings", {}).get("mode") == "random":
         yield "random", own
         return
-    for label in wanted if wanted is not None else embeddings:
-        if label not in embeddings:
-            raise UsageError(
-                f"models.{model}: with: unknown embeddings {label!r}; {did_you_mean(str(label), embeddings)}"
-            )
+    for label in chosen:
         both = embeddings[label]["embeddings"].keys() & own.get("embeddings", {}).keys()
         if both:
             raise UsageError(
                 f"models.{model} and embeddings.{label} both set embeddings.{min(both)}; "
                 f"name the embeddings that the model goes with, such as `with: [{next(iter(embeddings))}]`"
             )
-        yield str(label), _merged([embeddings[label], own])
+        yield label, _merged([embeddings[label], own])
+
+
+def _labels_in(model: str, wanted: Any, embeddings: Mapping[str, Settings]) -> list[str]:
+    """The embeddings that a model names, each of them known and named once."""
+    if not isinstance(wanted, list) or not wanted or len(set(map(str, wanted))) < len(wanted):
+        raise UsageError(
+            f"models.{model}: with: expected a list of embeddings, such as `[{next(iter(embeddings))}]`, "
+            f"found {wanted!r:.80}"
+        )
+    for label in map(str, wanted):
+        if label not in embeddings:
+            raise UsageError(
+                f"models.{model}: with: unknown embeddings {label!r}; {did_you_mean(label, embeddings)}"
+            )
+    return list(map(str, wanted))
 
 
 def _cell(
@@ -240,7 +209,10 @@ def _cell(
         merged["data"]["folds"] = folds
     if budget.epochs:
         merged.setdefault("training", {})["epochs"] = int(budget.epochs)
-    config = settings.parse(merged)
+    try:
+        config = settings.parse(merged)
+    except UsageError as error:
+        raise UsageError(f"{dataset}, {model}, {label}: {error}") from None
     capsules = config.model.name.startswith("capsule") and config.routing.name != "static"
     return Cell(
         dataset=dataset,
@@ -291,9 +263,15 @@ def _refuse_one_file_for_two(plan: Sequence[Planned]) -> None:
             raise UsageError(f"{other} and {planned} would be one file, {planned.path}: rename one")
 
 
+def _titles(data: Sequence[str]) -> dict[str, str]:
+    """What data sets of the command line are called: known names as they are, files without their ending."""
+    titles: dict[str, str] = {}
+    for name in data:
+        title = Path(name).stem.strip(".") or Path(name).resolve().name
+        if (other := titles.setdefault(title, name)) is not name:
+            raise UsageError(f"--data: {other} and {name} would both be called {title}; rename one")
+    return titles
+
+
 def _example(key: str) -> str:
     return "mr, trec" if key == "datasets" else "capsule-b, cnn, lstm"
-
-
-def _file_name(label: str) -> str:
-    return re.sub(r"[^\w.+-]+", "-", label).strip("-.") or "-"

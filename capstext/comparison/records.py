@@ -7,7 +7,8 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +118,7 @@ def load(path: Path) -> Record:
     except ValueError:
         raise CapstextError(f"{path}: damaged or cut short: no valid JSON; {remedy}") from None
     if not isinstance(values, dict) or not isinstance(values.get("format"), int):
-        raise CapstextError(f"{path}: not the file of a run: it has no format number")
+        raise CapstextError(f"{path}: not the file of a run: it has no format number; move it elsewhere")
     written, version = values.pop("format"), values.pop("capstext", "unknown")
     if written != FORMAT:
         raise CapstextError(
@@ -127,13 +128,52 @@ def load(path: Path) -> Record:
     try:
         values["answers"] = {split: Answers.parse(answers) for split, answers in values["answers"].items()}
         values["classes"] = tuple(values["classes"])
+        _refuse_nonsense(values)
         return Record(**values)
-    except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
+    except KeyError as error:
+        raise CapstextError(f"{path}: damaged: {error.args[0]} is missing; {remedy}") from None
+    except (TypeError, ValueError, AttributeError, zlib.error) as error:
         raise CapstextError(f"{path}: damaged: {' '.join(str(error).split())}; {remedy}") from None
 
 
 def load_all(folder: Path) -> Iterator[Record]:
     """Every run under the folder, in the order of their paths."""
+    met: dict[tuple[object, ...], Path] = {}
     for path in sorted(folder.rglob(f"*{SUFFIX}")):
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            yield load(path)
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            found = load(path)
+            key = (found.dataset, found.protocol, found.model, found.embeddings, found.seed, found.fold)
+            if (other := met.setdefault(key, path)) is not path:
+                raise CapstextError(f"{other} and {path} are files of the same run; remove one of them")
+            yield found
+
+
+def _refuse_nonsense(values: dict[str, Any]) -> None:
+    """Values of another kind than they are written in, or that do not go together."""
+    for name, kind in get_type_hints(Record).items():
+        if name in values and not _is(values[name], kind):
+            raise ValueError(f"{name} cannot be {values[name]!r:.60}")
+    for part in ("prepare", "train", "all"):
+        values["seconds"][part]
+    if not values["tests"] or values["tests"].keys() != values["answers"].keys():
+        raise ValueError("tests and answers are of other rows")
+    if any(answers.labels.shape[1] != len(values["classes"]) for answers in values["answers"].values()):
+        raise ValueError("answers are of other classes")
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value is of a kind, and what it holds too."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_is(value, one) for one in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is dict:
+        return isinstance(value, dict) and all(_is(item, inner[1]) for item in value.values())
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_is(item, inner[0]) for item in value)
+    if kind in (int, float):
+        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    return isinstance(value, kind)

@@ -1,7 +1,8 @@
 """A whole comparison: check all, measure the pace, search, run; and begin again where it was stopped."""
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from capstext import runs, vectors
 from capstext.comparison import records, tasks
 from capstext.comparison.grid import Cell, Planned
 from capstext.comparison.tasks import Task
-from capstext.comparison.workers import Done, Failure, Tell, perform_all
+from capstext.comparison.workers import Done, Failure, Tell, Workers
 from capstext.config import Config
-from capstext.errors import CapstextError
+from capstext.errors import CapstextError, UsageError
 from capstext.experiment import FREE
 from capstext.files import alone_in
 from capstext.hub import pretrained_folder
@@ -57,7 +58,10 @@ def compare(
     check_finished(plan, place, resume=resume)
     check_settings(cells(plan), say)
     (folder / UNFINISHED).mkdir(parents=True, exist_ok=True)
-    with alone_in(folder / UNFINISHED, doing="comparison"):
+    with (
+        alone_in(folder / UNFINISHED, doing="comparison"),
+        Workers(min(workers, len(plan)), tell=tell, done=done) as pool,
+    ):
         failures: list[Failure] = []
         stages = (("pace", _paces), ("search", _trials), ("run", _runs))
         for name, stage in stages:
@@ -68,7 +72,7 @@ def compare(
             todo = [task for task in wanted if not task.file.exists()]
             if todo:
                 begin(name, todo, len(wanted) - len(todo))
-                failures += perform_all(todo, workers=workers, tell=tell, done=done)
+                failures += pool.perform(todo)
             if failures:
                 break
     if not failures:
@@ -82,11 +86,17 @@ def cells(plan: Sequence[Planned]) -> list[Cell]:
 
 def check_finished(plan: Sequence[Planned], place: Place, *, resume: bool) -> None:
     """Every run file that stands there already must be whole and of the same settings."""
+    runs.refuse_taken(place.folder, resume=True)
     found = [planned for planned in plan if place.run(planned).exists()]
     if found and not resume:
         raise CapstextError(
             f"{place.folder / RUNS}: {len(found)} of {len(plan)} runs are made already; "
             "go on with --resume, or choose another --out"
+        )
+    begun = next((place.folder / UNFINISHED).glob("*/"), None)
+    if begun is not None and not resume:
+        raise CapstextError(
+            f"{place.folder}: holds an unfinished comparison; go on with --resume, or choose another --out"
         )
     for planned in found:
         path = place.run(planned)
@@ -98,14 +108,28 @@ def check_settings(all_cells: Sequence[Cell], say: Say) -> None:
     corpora: dict[str, Any] = {}
     for cell in all_cells:
         config = cell.config
-        for chosen in cell.choices or ({},):
-            refuse_bad_settings(settings.changed(config, chosen))
+        with _naming(cell):
+            tried = [settings.changed(config, chosen) for chosen in cell.choices or ({},)]
+            for other in tried:
+                refuse_bad_settings(other)
+            if any(other in tried[:place] for place, other in enumerate(tried)):
+                raise UsageError("search: two combinations are the same settings; give each value once")
         key = repr(config.data)
         if key not in corpora:
             say(f"checking {cell.dataset}")
             corpora[key] = _checked_corpus(cell)
-        refuse_bad_settings(config, multi_label=corpora[key].multi_label)
-        _check_embeddings(config)
+        with _naming(cell):
+            refuse_bad_settings(config, multi_label=corpora[key].multi_label)
+            _check_embeddings(config)
+
+
+@contextmanager
+def _naming(cell: Cell) -> Iterator[None]:
+    """An error about settings tells whose they are."""
+    try:
+        yield
+    except CapstextError as error:
+        raise type(error)(f"{cell}: {error}") from None
 
 
 def _checked_corpus(cell: Cell) -> Any:
@@ -122,7 +146,7 @@ def _check_embeddings(config: Config) -> None:
     if tokens.kind == "huggingface" and tokens.source is not None:
         pretrained_folder(tokens.source, tokens.revision)
     if embeddings.mode in ("frozen", "fine-tuned"):
-        pretrained_folder(embeddings.encoder or "", embeddings.revision)
+        pretrained_folder(str(embeddings.encoder), embeddings.revision)
     elif embeddings.mode != "random" and embeddings.vectors != "auto":
         if vectors.is_encoder(embeddings.vectors):
             pretrained_folder(embeddings.vectors)
@@ -208,6 +232,12 @@ def _expected(planned: Planned) -> dict[str, Any]:
 
 def _refuse_other_settings(path: Path, found: dict[str, Any], expected: dict[str, Any], cell: Cell) -> None:
     """A run of other settings is no run of this comparison; what is searched or measured may differ."""
+    try:  # a run from before a setting had a name had its default
+        found = runs.resolved(settings.parse(found)).as_dict()
+    except (CapstextError, KeyError) as error:
+        raise CapstextError(
+            f"{path}: a finished run of another version: {error}; choose another --out"
+        ) from None
     free = FREE | {key for choice in cell.choices for key in choice}
     if cell.budget.seconds:
         free = free | {"training.epochs"}

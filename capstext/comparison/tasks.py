@@ -26,10 +26,12 @@ from capstext.errors import CapstextError
 from capstext.evaluation import chosen_score
 from capstext.experiment import Finished, Tested
 from capstext.files import write_json
-from capstext.preparation import Prepared, prepare
+from capstext.preparation import Memory, Prepared, prepare
 from capstext.training import Report
 from capstext.version import VERSION
 
+# What the runs of a process share: the data set, its tokens, its vectors.
+_memory = Memory(most=3)
 PACKAGES = ("torch", "transformers", "datasets", "scikit-learn", "tokenizers")
 THRESHOLD = 0.5
 
@@ -63,10 +65,8 @@ def perform(
         raise Stopped(f"{task.title}: not begun")
     _forget_peak_memory()
     started = time.monotonic()
-    if (task.unfinished / runs.CHECKSUMS).exists():  # finished, but its record was never written
-        shutil.rmtree(task.unfinished)
     interrupted = task.unfinished.exists()
-    prepared = prepare(task.config)
+    prepared = prepare(task.config, memory=_memory)
     if stopping():
         raise Stopped(f"{task.title}: not begun")
     ready = time.monotonic()
@@ -75,6 +75,7 @@ def perform(
         task.unfinished,
         resume=True,
         test=task.run is not None,
+        keep=False,
         command="capstext compare",
         report=report,
         warn=warn,
@@ -88,7 +89,7 @@ def perform(
         _save_trial(task, finished)
     else:
         seconds["all"] = time.monotonic() - started
-        rounded = {name: round(value, 2) for name, value in seconds.items()}
+        rounded = {name: round(value, 3) for name, value in seconds.items()}
         records.save(task.file, _record(task, prepared, finished, rounded, interrupted=interrupted))
     shutil.rmtree(task.unfinished)
     gc.collect()

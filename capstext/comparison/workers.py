@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing import get_context, parent_process
@@ -41,49 +41,58 @@ Tell = Callable[[News], None]
 Done = Callable[["Task", Failure | None], None]
 
 
-def perform_all(tasks: Sequence["Task"], *, workers: int, tell: Tell, done: Done) -> list[Failure]:
-    """Perform every task; `tell` hears of progress, `done` of each end."""
-    context = get_context("spawn")
-    news = context.Queue()
-    processes: set[int] = set()
-    pool = ProcessPoolExecutor(
-        min(workers, max(len(tasks), 1)), mp_context=context, initializer=_begin, initargs=(news,)
-    )
-    waiting: dict[Future[Failure | None], Task] = {pool.submit(_perform, task): task for task in tasks}
-    failures: list[Failure] = []
-    try:
-        while waiting:
-            ended, _ = wait(waiting, timeout=REPORT_EVERY, return_when=FIRST_COMPLETED)
-            _drain(news, processes, tell)
-            for future in ended:
-                task = waiting.pop(future)
-                failure = future.result()
-                failures += [failure] if failure else []
-                done(task, failure)
-    except BrokenProcessPool:
-        raise CapstextError(
-            "a process was killed from outside, perhaps for want of memory; finished runs are kept: "
-            "go on with --resume, and fewer --workers"
-        ) from None
-    except BaseException:
-        _stop(pool, processes)
-        raise
-    pool.shutdown()
-    return failures
+class Workers:
+    """Processes that take one task after another; `tell` hears of progress, `done` of each end."""
 
+    def __init__(self, count: int, *, tell: Tell, done: Done) -> None:
+        context = get_context("spawn")
+        self.news = context.Queue()
+        self.processes: set[int] = set()
+        self.tell, self.done = tell, done
+        self.pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(self.news,))
 
-def _stop(pool: ProcessPoolExecutor, processes: set[int]) -> None:
-    """Ask every training to save and end; asked a second time, they end at once."""
-    for attempt in range(2):
-        for process in processes:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGTERM)
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, fault: type[BaseException] | None, *_: object) -> None:
+        if fault is None or issubclass(fault, CapstextError):
+            self.pool.shutdown()
+        else:
+            self._stop()
+
+    def perform(self, tasks: Sequence["Task"]) -> list[Failure]:
+        """Perform every task; those that failed are returned."""
+        waiting = {self.pool.submit(_perform, task): task for task in tasks}
+        failures: list[Failure] = []
         try:
-            pool.shutdown(wait=True, cancel_futures=True)
-            return
-        except (KeyboardInterrupt, SystemExit):
-            if attempt:
-                raise
+            while waiting:
+                ended, _ = wait(waiting, timeout=REPORT_EVERY, return_when=FIRST_COMPLETED)
+                _drain(self.news, self.processes, self.tell)
+                for future in ended:
+                    task = waiting.pop(future)
+                    failure = future.result()
+                    failures += [failure] if failure else []
+                    self.done(task, failure)
+        except BrokenProcessPool:
+            raise CapstextError(
+                "a process was killed from outside, perhaps for want of memory; finished runs are kept: "
+                "go on with --resume, and fewer --workers"
+            ) from None
+        return failures
+
+    def _stop(self) -> None:
+        """Ask every training to save and end; asked a second time, they end at once."""
+        for attempt in range(2):
+            _drain(self.news, self.processes, lambda news: None)
+            for process in self.processes:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGTERM)
+            try:
+                self.pool.shutdown(wait=True, cancel_futures=True)
+                return
+            except (KeyboardInterrupt, SystemExit):
+                if attempt:
+                    raise
 
 
 def _drain(news: Any, processes: set[int], tell: Tell) -> None:

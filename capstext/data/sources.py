@@ -120,9 +120,9 @@ def _from_catalog(known: KnownDataset, options: Options) -> Found:
 
 def _from_elsewhere(name: str, options: Options) -> Found:
     path = Path(name).expanduser()
-    if path.is_dir():
+    if name and path.is_dir():
         return _from_folder(path, options)
-    if path.exists():
+    if name and path.exists():
         return _from_file(path, options)
     if is_path(name):
         raise CapstextError(f"no such file: {name}")

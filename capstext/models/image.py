@@ -33,7 +33,9 @@ class ImageModel(nn.Module):
             return self.network(images)
         routed = self.network.capsules(images)
         drawn = self.network.decoder(routed.poses, targets.bool())
-        return torch.logit(routed.activation, eps=1e-6), self.reconstruction * reconstruction_error(drawn, images)
+        return torch.logit(routed.activation, eps=1e-6), self.reconstruction * reconstruction_error(
+            drawn, images
+        )
 
     def calibrated(self, pixels: UInt8[Tensor, "batch C H W"]) -> Float[Tensor, "batch classes"]:
         """Log-odds whose softmax (or, with several labels an image, sigmoid) is a probability."""

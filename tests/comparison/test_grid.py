@@ -97,7 +97,7 @@ def test_only_some_runs_can_be_asked_for(tmp_path: Path) -> None:
         ({"models": {"cnn": {"trainign": {}}}}, "unknown section trainign; did you mean training?"),
         ({"models": {"cnn": {"model": {"filtres": 3}}}}, "unknown setting model.filtres"),
         ({"budget": {}}, "give epochs or seconds"),
-        ({"budget": {"epochs": 0}}, "expected a number over 0"),
+        ({"budget": {"epochs": 0}}, "expected a whole number over 0"),
         ({"budget": {"epochs": 3, "trials": 2}}, "0 combinations to search, fewer than budget.trials 2"),
         ({"search": {"training.learning_rate": [1]}}, "search needs budget.trials"),
         ({"datasets": {"mr": {"seeds": 2, "folds": 3}}}, "give one of them"),

@@ -143,6 +143,8 @@ def _vectors(cell: Cell) -> str:
     encoder, mode = flat.get("embeddings.encoder"), flat.get("embeddings.mode")
     if mode in ("frozen", "fine-tuned"):
         return f"{encoder}, {mode}"
+    if mode == "random":
+        return f"random, {flat.get('embeddings.dim', 'unknown')}-d"
     return str(flat.get("embeddings.vectors", "not named"))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from capstext.comparison.report import background, wording
 from capstext.comparison.report.blocks import Block, Bullets, Entry, Grid, Heading, Links, Paragraph, Picture
 from capstext.comparison.report.cells import BY_ROW, Cell, Table
-from capstext.comparison.report.costs import costs
+from capstext.comparison.report.costs import Costs, costs
 from capstext.comparison.report.published import Published, figures
 from capstext.comparison.report.results import verdict
 from capstext.comparison.report.wording import METRIC_NAMES, NOTHING
@@ -23,13 +23,17 @@ Pictures = Mapping[str, Picture]  # of one table, by what they show
 
 def overview(tables: Sequence[Table], *, pages: Mapping[str, str]) -> list[Block]:
     """Models by data sets, published figures below, and what stands behind them."""
+    published = (
+        "Published figures stand below for orientation: their vectors, rows and splits differ from ours. "
+        if any(figures(table.source, table.split) for table in tables)
+        else ""
+    )
     blocks: list[Block] = [
         Heading(1, "Results"),
         Paragraph(
             "Made by capstext compare from its finished runs. Figures in %: the mean and, after ±, the "
-            "deviation of single runs; the best of ours in a column is bold. Published figures stand below "
-            "for orientation: their vectors, rows and splits differ from ours. Every data set has a page "
-            "with tests, costs, pictures and settings:"
+            f"deviation of single runs; the best of ours in a column is bold. {published}Every data set has "
+            "a page with tests, costs, pictures and settings:"
         ),
         Links(tuple(pages.items())),
     ]
@@ -168,13 +172,19 @@ def _costs(table: Table) -> Grid:
                 Entry(wording.count(cost.parameters), cost.parameters),
                 Entry(wording.count(cost.trained_parameters), cost.trained_parameters),
                 Entry(wording.seconds(cost.training_seconds), cost.training_seconds),
-                Entry(f"{cost.best_epoch:.1f}", cost.best_epoch),
-                Entry(f"{cost.epochs:.1f}", cost.epochs),
+                *_epochs(cost),
                 Entry(wording.per_second(cost.texts_per_second), cost.texts_per_second),
                 Entry(wording.memory(cost.peak_memory), cost.peak_memory),
             )
         )
     return Grid((*header, "texts a second", "peak memory"), tuple(rows), words=2)
+
+
+def _epochs(cost: Costs) -> tuple[Entry, Entry]:
+    """The best epoch and how many there were; a solved model has none."""
+    if not cost.best_epoch:
+        return Entry(NOTHING), Entry(NOTHING)
+    return Entry(f"{cost.best_epoch:.1f}", cost.best_epoch), Entry(f"{cost.epochs:.1f}", cost.epochs)
 
 
 def _others(table: Table) -> Grid:

@@ -119,7 +119,7 @@ def reliability_figure(table: Table) -> Any:
             clip_on=False,
             zorder=3,
         )
-        upper.set_title(drawable(cell.name), fontsize=9)
+        upper.set_title(drawable(cell.name), fontsize=9, pad=12)  # a mark at 100 % reaches over the edge
         upper.text(
             4, 96, f"calibration error {percent(costs(cell).calibration_error)} %", fontsize=8, va="top"
         )

@@ -1,5 +1,6 @@
 """Pictures of a table as SVG: scores of all runs, scores against costs, confusion, reliability."""
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -136,7 +137,7 @@ def _against_cost(table: Table, what: str) -> Any:
         steps = (1, 1.5, 2, 3, 5, 7)
         axes.set_xlim(min(costly) / 1.8, max(costly) * 1.8)
     axes.xaxis.set_major_locator(LogLocator(subs=steps))
-    axes.xaxis.set_major_formatter(lambda value, _: shown(value).replace(".0", ""))
+    axes.xaxis.set_major_formatter(lambda value, _: re.sub(r"\.0(?!\d)", "", shown(value)))
     axes.xaxis.set_minor_locator(NullLocator())
     titles = {"time": "training time", "parameters": "trained parameters"}
     axes.set_xlabel(f"{titles[what]} (logarithmic)")

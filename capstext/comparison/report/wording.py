@@ -53,7 +53,7 @@ def seconds(time: float | None) -> str:
     for size, unit in ((3600, "h"), (60, "min")):
         if time >= 2 * size:
             return f"{_three(time / size)} {unit}"
-    return f"{_three(time)} s"
+    return f"{time:.2g} s" if 0 < time < 0.95 else f"{_three(time)} s"
 
 
 def memory(size: int | None) -> str:
