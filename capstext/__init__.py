@@ -1,7 +1,7 @@
-"""Text classification with capsule networks.
+"""Text classification with capsule networks, and image classification on the same routing.
 
 `from capstext import Classifier; Classifier.load("runs/reviews").predict(texts)`. Importing capstext costs
-next to nothing: torch comes with the first use of Classifier, and transformers learns of our models when
+next to nothing: torch comes with the first use of a classifier, and transformers learns of our models when
 somebody else imports it.
 """
 
@@ -12,8 +12,9 @@ from capstext.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from capstext.classifier import Classifier
+    from capstext.image_classifier import ImageClassifier
 
-__all__ = ["Classifier", "__version__"]
+__all__ = ["Classifier", "ImageClassifier", "__version__"]
 
 register_when_imported()
 
@@ -23,4 +24,8 @@ def __getattr__(name: str) -> Any:
         from capstext.classifier import Classifier
 
         return Classifier
+    if name == "ImageClassifier":
+        from capstext.image_classifier import ImageClassifier
+
+        return ImageClassifier
     raise AttributeError(f"module 'capstext' has no attribute {name!r}")

@@ -5,15 +5,27 @@ from typing import Any
 import yaml
 
 from capstext.config import Config
+from capstext.data.image_corpora import ImageCorpus
 from capstext.data.sources import Corpus
 from capstext.version import VERSION
 
+USE = {
+    "text": (
+        "    capstext classify THIS_FOLDER texts.txt",
+        "",
+        "or, in Python, `import capstext` and then "
+        '`transformers.pipeline("text-classification", model="THIS_FOLDER")`.',
+    ),
+    "image": ("    capstext classify THIS_FOLDER picture.png",),
+}
 
-def card(config: Config, corpus: Corpus, metrics: dict[str, Any], *, command: str) -> str:
+
+def card(config: Config, corpus: Corpus | ImageCorpus, metrics: dict[str, Any], *, command: str) -> str:
     """Markdown with the front matter that the hub reads."""
+    kind = "image" if isinstance(corpus, ImageCorpus) else "text"
     front = {
         "library_name": "capstext",
-        "pipeline_tag": "text-classification",
+        "pipeline_tag": f"{kind}-classification",
         "tags": ["capsule-network", config.model.name, config.routing.name],
     }
     splits = [name for name in metrics if name == "validation" or name.startswith("test")]
@@ -30,8 +42,8 @@ def card(config: Config, corpus: Corpus, metrics: dict[str, Any], *, command: st
             "---",
             f"# {config.model.name} on {corpus.name}",
             "",
-            f"A text classifier with {len(corpus.classes)} classes"
-            f"{', several a text' if corpus.multi_label else ''}, trained by capstext {VERSION} on "
+            f"A classifier of {kind}s with {len(corpus.classes)} classes"
+            f"{', several at once' if corpus.multi_label else ''}, trained by capstext {VERSION} on "
             f"{corpus.origin} (seed {config.training.seed}, {metrics['parameters']:,} parameters, "
             f"{metrics['seconds']:.0f} s).",
             "",
@@ -47,10 +59,7 @@ def card(config: Config, corpus: Corpus, metrics: dict[str, Any], *, command: st
             "",
             "Use it with",
             "",
-            "    capstext classify THIS_FOLDER texts.txt",
-            "",
-            "or, in Python, `import capstext` and then "
-            '`transformers.pipeline("text-classification", model="THIS_FOLDER")`.',
+            *USE[kind],
             "",
         ]
     )

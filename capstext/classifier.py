@@ -17,6 +17,7 @@ from capstext.batching import batches_by_length, pad
 from capstext.devices import resolve_device
 from capstext.errors import CapstextError
 from capstext.explain import Word, relevances, words
+from capstext.models.text import TextModel
 
 Item = TypeVar("Item")
 
@@ -58,7 +59,9 @@ class Classifier:
     """A trained model, ready for texts."""
 
     def __init__(self, run: runs.Run) -> None:
-        self.run = run
+        if run.tokenizer is None or not isinstance(run.model, TextModel):
+            raise CapstextError(f"{run.folder}: its model reads images; load it with ImageClassifier")
+        self.run, self.model, self.tokenizer = run, run.model, run.tokenizer
         self.classes = run.classes
         self.multi_label = run.multi_label
         self.max_length = run.config.tokens.max_length
@@ -75,9 +78,7 @@ class Classifier:
     def predict(self, texts: Iterable[str], *, threshold: float = 0.5) -> list[str] | list[list[str]]:
         """The label of each text; of a multi-label model all labels that score at least `threshold`."""
         scores = self.predict_proba(texts)
-        if self.multi_label:
-            return [[self.classes[place] for place in np.flatnonzero(row >= threshold)] for row in scores]
-        return [self.classes[place] for place in scores.argmax(axis=1)]
+        return labels(scores, self.classes, multi_label=self.multi_label, threshold=threshold)
 
     def predict_proba(self, texts: Iterable[str]) -> NDArray[np.float32]:
         """Probabilities [texts, classes]; each row adds up to 1 unless the model is multi-label."""
@@ -128,11 +129,11 @@ class Classifier:
             return []
         ids, mask = self._padded(encoded.ids)
         target = torch.tensor([self.classes.index(label)], device=self.device)
-        return self._words(text, encoded.ids[0], relevances(self.run.model, ids, mask, target)[0])
+        return self._words(text, encoded.ids[0], relevances(self.model, ids, mask, target)[0])
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Token ids as the model reads them."""
-        ids, cut_texts = tokenizers.encode(self.run.tokenizer, texts, self.max_length)
+        ids, cut_texts = tokenizers.encode(self.tokenizer, texts, self.max_length)
         empty = [
             len(row) <= self._special_tokens or not text.strip() for row, text in zip(ids, texts, strict=True)
         ]
@@ -140,7 +141,7 @@ class Classifier:
 
     def prior(self) -> NDArray[np.float32]:
         """The answer to a blank text."""
-        return self._probabilities(self.run.model.calibration.prior)
+        return probabilities(self.model.calibration.prior, multi_label=self.multi_label)
 
     def score(
         self, texts: Sequence[str], ids: Sequence[list[int]], *, explain: bool
@@ -148,26 +149,21 @@ class Classifier:
         """Probabilities [texts, classes] of one batch, and the words of each text where asked for."""
         padded, mask = self._padded(ids)
         with torch.inference_mode():
-            scores = self._probabilities(self.run.model.calibrated(padded, mask))
-            if not np.isfinite(scores).all():
-                raise CapstextError(f"{self.run.folder}: the model's scores are not numbers; train it again")
+            scores = probabilities(self.model.calibrated(padded, mask), multi_label=self.multi_label)
+            refuse_no_numbers(scores, self.run.folder)
             if not explain:
                 return scores, [[] for _ in texts]
             best = torch.from_numpy(scores.argmax(axis=1)).to(self.device)
-            parts = relevances(self.run.model, padded, mask, best)
+            parts = relevances(self.model, padded, mask, best)
         return scores, [self._words(*row) for row in zip(texts, ids, parts, strict=True)]
 
     def _padded(self, ids: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
         padded, mask = pad(ids, padding_id=self._padding_id)
         return padded.to(self.device), mask.to(self.device)
 
-    def _probabilities(self, log_odds: Tensor) -> NDArray[np.float32]:
-        log_odds = log_odds.detach().float()
-        return (log_odds.sigmoid() if self.multi_label else log_odds.softmax(dim=-1)).cpu().numpy()
-
     def _words(self, text: str, ids: list[int], parts: Tensor) -> list[Word]:
         text = text[: self.max_characters].encode(errors="replace").decode()
-        whole = self.run.tokenizer.encode(text)
+        whole = self.tokenizer.encode(text)
         # where a text is cut, the tokens that close it stand in other places; they belong to no word
         offsets = [
             offset if kept == found else (0, 0)
@@ -184,7 +180,7 @@ class Classifier:
         if count == sum(full):
             return full
         return [
-            maybe and tokenizers.encode(self.run.tokenizer, [text], self.max_length).cut > 0
+            maybe and tokenizers.encode(self.tokenizer, [text], self.max_length).cut > 0
             for maybe, text in zip(full, texts, strict=True)
         ]
 
@@ -228,6 +224,26 @@ class _Window(Generic[Item]):
     def _score(self, rows: list[int]) -> _Scored:
         texts, ids = [self.texts[row] for row in rows], [self.encoded.result().ids[row] for row in rows]
         return _Scored(rows, *self.classifier.score(texts, ids, explain=self.explain))
+
+
+def probabilities(log_odds: Tensor, *, multi_label: bool) -> NDArray[np.float32]:
+    """Of calibrated log-odds [..., classes]."""
+    log_odds = log_odds.detach().float()
+    return (log_odds.sigmoid() if multi_label else log_odds.softmax(dim=-1)).cpu().numpy()
+
+
+def labels(
+    scores: NDArray[np.float32], classes: tuple[str, ...], *, multi_label: bool, threshold: float
+) -> list[str] | list[list[str]]:
+    """The class of each row [rows, classes], or all that score at least `threshold`."""
+    if multi_label:
+        return [[classes[place] for place in np.flatnonzero(row >= threshold)] for row in scores]
+    return [classes[place] for place in scores.argmax(axis=1)]
+
+
+def refuse_no_numbers(scores: NDArray[np.float32], folder: Path) -> None:
+    if not np.isfinite(scores).all():
+        raise CapstextError(f"{folder}: the model's scores are not numbers; train it again")
 
 
 def _as_text(item: object) -> str:

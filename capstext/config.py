@@ -59,9 +59,13 @@ class EmbeddingsConfig:
 
 @dataclass(frozen=True)
 class ImagesConfig:
-    """How images are taught: moved by some pixels, and drawn again from their capsules."""
+    """How images are changed at random while they are taught, and the weight of drawing them again."""
 
-    shift: int = 0
+    shift: int = 0  # pixels, each way
+    rotation: float = 0.0  # degrees, each way
+    scaling: float = 0.0  # share of a side, each way
+    crop: int | None = None  # side of the square that is read: anywhere in training, else in the middle
+    contrast: bool = False  # also brightness
     reconstruction: float = 0.0005  # weight of the drawing's error, where a model draws
 
 
@@ -228,7 +232,10 @@ def _check_ranges(config: Config) -> None:
         "tokens.max_length": (1, float("inf")),
         "embeddings.dim": (1, float("inf")),
         "embeddings.dropout": (0.0, 0.95),
-        "images.shift": (0, float("inf")),
+        "images.shift": (0, 1000),
+        "images.rotation": (0.0, 180.0),
+        "images.scaling": (0.0, 0.9),
+        "images.crop": (1, 10_000),
         "images.reconstruction": (0.0, float("inf")),
         "training.epochs": (1, float("inf")),
         "training.batch_size": (1, float("inf")),

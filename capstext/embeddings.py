@@ -1,5 +1,5 @@
-"""What networks read: ids and mask [batch, length] become vectors [batch, length, dim], exactly zero where the
-mask is False; pixels become numbers from 0 to 1."""
+"""What networks read: vectors [batch, length, dim] for ids and mask [batch, length], exactly zero where the
+mask is False; numbers from 0 to 1 for pixels."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -10,6 +10,9 @@ from jaxtyping import Bool, Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+
+from capstext import augmentation
+from capstext.data.image_files import Shape
 
 MODES = ("random", "static", "non-static", "multichannel")
 
@@ -28,14 +31,57 @@ class Embedding(nn.Module):
 
 
 class Pixels(nn.Module):
-    """Bytes become numbers from 0 to 1: all that images need before a network."""
+    """Bytes become numbers from 0 to 1; in training, images are changed at random on the way.
 
-    def __init__(self, *, channels: int, height: int, width: int) -> None:
+    shift: pixels, Sabour et al. 2017, section 5. crop and contrast: Hinton et al. 2018, section 5.
+    """
+
+    def __init__(
+        self,
+        *,
+        channels: int,
+        height: int,
+        width: int,
+        shift: int = 0,
+        rotation: float = 0.0,
+        scaling: float = 0.0,
+        crop: int | None = None,
+        contrast: bool = False,
+    ) -> None:
         super().__init__()
-        self.sizes = {"channels": channels, "height": height, "width": width}
+        self.shape = Shape(height, width, channels)
+        self.shift, self.rotation, self.scaling = shift, rotation, scaling
+        self.crop, self.contrast = crop, contrast
 
-    def forward(self, pixels: UInt8[Tensor, "batch C H W"]) -> Float[Tensor, "batch C H W"]:
-        return pixels.float() / 255
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a network is built for."""
+        height, width, channels = self.shape
+        return {"channels": channels, "height": self.crop or height, "width": self.crop or width}
+
+    def forward(self, pixels: UInt8[Tensor, "batch C H W"]) -> Float[Tensor, "batch C h w"]:
+        images = pixels.float() / 255
+        if self.training and (self.rotation or self.scaling):
+            scale = (1 - self.scaling, 1 + self.scaling)
+            images = augmentation.affine(images, rotation=self.rotation, shear=0.0, scale=scale)
+        if self.training and self.shift:
+            images = augmentation.shift(images, most=self.shift)
+        if self.crop:
+            cut = augmentation.crops if self.training else augmentation.centre_crop
+            images = cut(images, size=self.crop)
+        if self.training and self.contrast:
+            images = augmentation.brightness_and_contrast(images)
+        return images
+
+    def description(self) -> dict[str, Any]:
+        return {
+            **self.shape._asdict(),
+            "shift": self.shift,
+            "rotation": self.rotation,
+            "scaling": self.scaling,
+            "crop": self.crop,
+            "contrast": self.contrast,
+        }
 
 
 class WordEmbedding(Embedding):
@@ -166,7 +212,7 @@ def describe(embedding: nn.Module) -> dict[str, Any]:
     if isinstance(embedding, TokenIds):
         return {"kind": "ids"}
     if isinstance(embedding, Pixels):
-        return {"kind": "pixels", **embedding.sizes}
+        return {"kind": "pixels", **embedding.description()}
     from capstext.encoders import TransformerEmbedding
 
     if isinstance(embedding, TransformerEmbedding):

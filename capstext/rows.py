@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from capstext.augmentation import shift
 from capstext.batching import multi_hot, pad
 
 if TYPE_CHECKING:
@@ -83,10 +82,9 @@ class TextRows:
 
 @dataclass(frozen=True)
 class ImageRows:
-    """Images; in training each is moved by up to `shift` pixels, and goes with its targets."""
+    """Images; in training each goes with what is to be drawn, and by the capsules of which classes."""
 
     split: "ImageSplit"
-    shift: int = 0
 
     def __len__(self) -> int:
         return len(self.split)
@@ -96,10 +94,14 @@ class ImageRows:
         return np.full(len(self), TOKENS_OF_AN_IMAGE)
 
     def inputs(self, places: Sequence[int], *, training: bool = False) -> dict[str, Tensor]:
-        pixels = torch.from_numpy(self.split.pixels[list(places)]).permute(0, 3, 1, 2).contiguous()
+        chosen = self.split.select(np.asarray(places, dtype=np.int64))
+        inputs = {"pixels": _channels_first(chosen.pixels)}
         if not training:
-            return {"pixels": pixels}
-        return {"pixels": shift(pixels, most=self.shift), "targets": self.targets(places)}
+            return inputs
+        if chosen.parts is None:
+            return inputs | {"shown": torch.from_numpy(chosen.labels)[:, None]}
+        shown = torch.from_numpy(chosen.parts.labels)
+        return inputs | {"shown": shown, "parts": _channels_first(chosen.parts.pixels)}
 
     def targets(self, places: Sequence[int] | None = None) -> Tensor:
         labels = self.split.labels if places is None else self.split.labels[list(places)]
@@ -110,3 +112,7 @@ class ImageRows:
         digest.update(np.ascontiguousarray(self.split.pixels).tobytes())
         digest.update(np.ascontiguousarray(self.split.labels).tobytes())
         return digest.hexdigest()
+
+
+def _channels_first(pixels: NDArray[np.uint8]) -> Tensor:
+    return torch.from_numpy(np.moveaxis(pixels, -1, -3)).contiguous()

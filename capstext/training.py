@@ -28,7 +28,7 @@ from capstext.config import TrainingConfig
 from capstext.errors import CapstextError
 from capstext.files import write_json
 from capstext.losses import Loss
-from capstext.models.text import TextModel
+from capstext.models import Model
 from capstext.rows import Rows
 
 LABELS = "labels"
@@ -64,10 +64,10 @@ class Batches(Dataset[Any]):
 
 
 def fit(
-    model: TextModel,
+    model: Model,
     *,
     rows: Rows,
-    validate: Callable[[TextModel], dict[str, float]],
+    validate: Callable[[Model], dict[str, float]],
     loss: Loss,
     config: TrainingConfig,
     folder: Path,
@@ -123,7 +123,7 @@ class _Trainer(Trainer):
         settings: TrainingConfig,
         loss: Loss,
         batches: LengthGroupedBatches,
-        validate: Callable[[TextModel], dict[str, float]],
+        validate: Callable[[Model], dict[str, float]],
         folder: Path,
         **arguments: Any,
     ) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from capstext import config as settings
 from capstext import vectors
-from capstext.preparation import Memory, prepare
+from capstext.memory import Memory
+from capstext.preparation import prepare
 
 SMALL = ["model.filters=8", "model.name=capsule-a"]
 

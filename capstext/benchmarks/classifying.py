@@ -88,4 +88,4 @@ def _in_order(classifier: Classifier, lines: Sequence[str]) -> None:
     with torch.inference_mode():
         for start in range(0, len(lines), 64):
             ids, mask = pad(classifier.encode(lines[start : start + 64]).ids, padding_id=0)
-            classifier.run.model.calibrated(ids, mask)
+            classifier.model.calibrated(ids, mask)

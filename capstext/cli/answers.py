@@ -1,6 +1,7 @@
 """From scores to fields, and how these are written: JSON lines, tables, or aligned for people."""
 
 import csv
+import io
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import typer
 if TYPE_CHECKING:
     from capstext.classifier import Answer, Classifier
     from capstext.explain import Word
+    from capstext.image_classifier import ImageClassifier
 
 Format = Literal["text", "jsonl", "csv", "tsv"]
 Record = Mapping[str, Any]
@@ -35,7 +37,7 @@ class Answers:
 
     def __init__(
         self,
-        classifier: "Classifier",
+        classifier: "Classifier | ImageClassifier",
         *,
         top: int | None,
         threshold: float | None,
@@ -189,3 +191,10 @@ def _painter(output: TextIO) -> Callable[..., str]:
 
 def default_format() -> Format:
     return "text" if sys.stdout.isatty() else "jsonl"
+
+
+def standard_output() -> TextIO:
+    """UTF-8 whatever the locale; a file name that is not UTF-8 comes out as JSON writes it, `\\\\udcff`."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="", line_buffering=False)
+    return sys.stdout

@@ -1,17 +1,17 @@
 """`capstext classify`: texts from files, folders or a pipe; one answer a text, in order."""
 
-import io
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from capstext.cli.answers import Answers, Format, Item, default_format, writer
+from capstext.cli.answers import Answers, Format, Item, default_format, standard_output, writer
+from capstext.cli.classify_images import classify_images
+from capstext.cli.progress import counted
 from capstext.errors import CapstextError, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ Examples:
   cat new.txt | capstext classify runs/reviews --top 3 | jq .top
   capstext classify runs/reviews mails.csv --text-column body --format csv > answers.csv
   capstext classify runs/topics new.jsonl --threshold 0.3
+  capstext classify runs/digits digit.png scans/    a model of images
 
 \b
 Fields: id (line number, id column or file name), label, score (a probability), and where
@@ -46,7 +47,8 @@ def classify(
         typer.Argument(
             metavar="FILE|FOLDER|-",
             help="Texts: .txt (one a line), .csv, .tsv, .jsonl, any of them .gz, a folder (one a file), "
-            "or - for stdin, which is also read when nothing is given.",
+            "or - for stdin, which is also read when nothing is given. For a model of images: .png, .jpg, "
+            "or folders of them.",
             show_default=False,
         ),
     ] = None,
@@ -73,21 +75,39 @@ def classify(
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where the model runs.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no counts.")] = False,
 ) -> None:
-    """Classify texts: one row in, one row out, in order."""
+    """Classify texts, or pictures with a model of images: one row in, one row out, in order."""
     if top is not None and top < 1:
         raise UsageError(f"--top {top}: at least 1")
     if threshold is not None and not 0 <= threshold <= 1:
         raise UsageError(f"--threshold {threshold:g}: outside 0 to 1")
     paths = _inputs(inputs or [])
 
+    from capstext import runs
+    from capstext.devices import resolve_device
+
+    loaded = runs.load(run, device=resolve_device(device))
+    if loaded.tokenizer is None:
+        given = {"--explain": explain, "--text-column": text_column, "--errors": errors != "strict"}
+        classify_images(
+            loaded,
+            paths,
+            form=form or default_format(),
+            top=top,
+            threshold=threshold,
+            refused=[name for name, value in given.items() if value],
+            skip_bad=skip_bad,
+            quote_formulas=quote_formulas,
+            quiet=quiet,
+        )
+        return
     from capstext.classifier import Classifier
     from capstext.data.reading import Tally
 
-    classifier = Classifier.load(run, device)
+    classifier = Classifier(loaded)
     answers = Answers(classifier, top=top, threshold=threshold, several=len(paths) > 1, explain=explain)
     tallies = [Tally() for _ in paths]
     rows = _rows(paths, tallies, text_column, errors, skip_bad, classifier.max_characters)
-    output = _standard_output()
+    output = standard_output()
     write = writer(
         output,
         form or default_format(),
@@ -97,7 +117,7 @@ def classify(
         label_width=min(max(map(len, classifier.classes)), 30),
     )
     cut = empty = 0
-    with _progress(paths, wanted=not quiet) as advance:
+    with counted(lambda: _expected_rows(paths), unit=" rows", wanted=not quiet) as advance:
         for item, answer in classifier.stream(rows, text=lambda item: item.text, explain=explain):
             write(answers.record(item, answer), item.text)
             cut += answer.cut
@@ -141,13 +161,6 @@ def _rows(
             yield Item(row.id if finite else str(row.id), row.file, row.text)
 
 
-def _standard_output() -> TextIO:
-    """UTF-8 whatever the locale; a file name that is not UTF-8 comes out as JSON writes it, `\\\\udcff`."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="", line_buffering=False)
-    return sys.stdout
-
-
 def _id_width(paths: list[str]) -> int:
     """Room for file names, which are known beforehand, or for line numbers."""
     from capstext.data.reading import documents_in
@@ -159,18 +172,6 @@ def _id_width(paths: list[str]) -> int:
         for document in documents_in(Path(path))[0]
     ]
     return min(max(names, default=5), 40)
-
-
-@contextmanager
-def _progress(paths: list[str], *, wanted: bool) -> Iterator[Callable[[], object]]:
-    """A bar with rows a second and the time left, where people see it and it stays out of the answers."""
-    if not wanted or not sys.stderr.isatty() or sys.stdout.isatty():
-        yield lambda: None
-        return
-    from tqdm import tqdm
-
-    with tqdm(total=_expected_rows(paths), unit=" rows", dynamic_ncols=True) as bar:
-        yield bar.update
 
 
 def _expected_rows(paths: list[str]) -> int | None:

@@ -54,7 +54,7 @@ def evaluate(
     from capstext.evaluation import log_odds, score
 
     progress = Progress(quiet=quiet)
-    corpus, split = preparation.held_out(
+    corpus, split, rows = preparation.held_out(
         loaded,
         data=data,
         split=split,
@@ -63,12 +63,6 @@ def evaluate(
         errors=errors,
         skip_bad=skip_bad,
         say=progress.say,
-    )
-    rows = preparation.tokenised(
-        corpus.splits[split],
-        loaded.tokenizer,
-        max_length=loaded.config.tokens.max_length,
-        classes=len(corpus.classes),
     )
     found = score(
         log_odds(loaded.model, rows), rows.targets(), model=loaded.model, corpus=corpus, threshold=threshold

@@ -1,11 +1,25 @@
 """Progress on stderr: a bar with the time left on a terminal, a line an epoch elsewhere."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
 from capstext.cli.answers import printable
+
+
+@contextmanager
+def counted(total: Callable[[], int | None], *, unit: str, wanted: bool) -> Iterator[Callable[[], object]]:
+    """A bar with rows a second and the time left, where people see it and it stays out of the answers."""
+    if not wanted or not sys.stderr.isatty() or sys.stdout.isatty():
+        yield lambda: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total(), unit=unit, dynamic_ncols=True) as bar:
+        yield bar.update
 
 
 class Progress:

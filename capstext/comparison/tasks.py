@@ -26,7 +26,8 @@ from capstext.errors import CapstextError
 from capstext.evaluation import chosen_score
 from capstext.experiment import Finished, Tested
 from capstext.files import write_json
-from capstext.preparation import Memory, Prepared, prepare
+from capstext.memory import Memory
+from capstext.preparation import Prepared, prepare
 from capstext.training import Report
 from capstext.version import VERSION
 

@@ -2,13 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from capstext.data.image_files import Conversions, Shape, fitted
-from capstext.data.splits import chosen_rows
+from capstext.data.splits import FOLDED, chosen_rows, fold_rows, require_every_class
 from capstext.errors import CapstextError, UsageError
+
+
+class Parts(NamedTuple):
+    """What overlaps in an image, each thing alone, and its class."""
+
+    pixels: NDArray[np.uint8]  # [N, parts, H, W, C]
+    labels: NDArray[np.bool_]  # [N, parts, classes]
 
 
 @dataclass(frozen=True)
@@ -17,6 +25,7 @@ class ImageSplit:
 
     pixels: NDArray[np.uint8]  # [N, H, W, C]
     labels: NDArray[np.bool_]  # [N, classes]
+    parts: Parts | None = None
 
     def __post_init__(self) -> None:
         if self.pixels.ndim != 4 or self.labels.ndim != 2 or len(self.pixels) != len(self.labels):
@@ -26,7 +35,8 @@ class ImageSplit:
         return len(self.pixels)
 
     def select(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "ImageSplit":
-        return ImageSplit(pixels=self.pixels[rows], labels=self.labels[rows])
+        parts = self.parts and Parts(self.parts.pixels[rows], self.parts.labels[rows])
+        return ImageSplit(self.pixels[rows], self.labels[rows], parts)
 
 
 @dataclass(frozen=True)
@@ -65,10 +75,7 @@ def with_cut(corpus: ImageCorpus, name: str, *, share: float, seed: int) -> Imag
     if not 0 < share <= 0.5:
         raise UsageError(f"the share of {name} images is {share}; it must be above 0 and at most 0.5")
     train = corpus.split("train")
-    counts = train.labels.sum(axis=0)
-    # The rarest class of an image is its stratum, as for texts.
-    strata = np.where(train.labels, counts, counts.max(initial=0) + 1).argmin(axis=1)
-    chosen = chosen_rows(strata, share, seed)
+    chosen = chosen_rows(_strata(train.labels), share, seed)
     if not len(chosen):
         raise CapstextError(
             f"{corpus.name} has too few training images ({len(train)}) to cut {name} images from; "
@@ -80,13 +87,31 @@ def with_cut(corpus: ImageCorpus, name: str, *, share: float, seed: int) -> Imag
     return replace(corpus, splits=splits, notes=(*corpus.notes, note))
 
 
+def folded(corpus: ImageCorpus, *, index: int, count: int, seed: int) -> ImageCorpus:
+    """Fold `index` of `count` over all images as the test split, a share of the others for validation."""
+    found = [corpus.splits[name] for name in FOLDED if name in corpus.splits]
+    pixels, labels = (
+        np.concatenate([getattr(split, name) for split in found]) for name in ("pixels", "labels")
+    )
+    images = ImageSplit(pixels, labels)
+    parts = fold_rows(_strata(labels), name=corpus.name, index=index, count=count, seed=seed)
+    splits = {name: images.select(rows) for name, rows in parts.items()}
+    shown = np.flatnonzero(splits["train"].labels.any(axis=0))
+    require_every_class(corpus.classes, shown, f"{corpus.name}, fold {index} of {count}")
+    origin = f"{corpus.origin}; fold {index} of {count}, stratified, seed {seed}"
+    return replace(corpus, splits=splits, origin=origin)
+
+
 def in_shape(corpus: ImageCorpus, shape: Shape) -> ImageCorpus:
     """The corpus with its images scaled and converted to the shape that a model takes, which is noted."""
     if corpus.shape == shape:
         return corpus
     conversions = Conversions()
     splits = {
-        name: replace(split, pixels=fitted(split.pixels, shape, place=corpus.origin, conversions=conversions))
+        name: ImageSplit(
+            labels=split.labels,
+            pixels=fitted(split.pixels, shape, place=corpus.origin, conversions=conversions),
+        )
         for name, split in corpus.splits.items()
     }
     return replace(corpus, splits=splits, notes=(*corpus.notes, *conversions.notes()))
@@ -127,3 +152,9 @@ def require_two_classes(corpus: ImageCorpus) -> None:
     if len(used) < 2:
         named = ", ".join(corpus.classes[number] for number in used)
         raise CapstextError(f"{corpus.origin}: one class only ({named}); a classifier needs two")
+
+
+def _strata(labels: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The rarest class of each image, as for texts."""
+    counts = labels.sum(axis=0)
+    return np.where(labels, counts, counts.max(initial=0) + 1).argmin(axis=1)

@@ -3,28 +3,17 @@
 What is made depends on the seed and the index alone, never on the batch.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from capstext.data.image_corpora import ImageSplit
+from capstext.data.image_corpora import ImageSplit, Parts
 
 _GOLDEN, _FIRST, _SECOND = (
     np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 _BLOCK = 10_000
 _STEPS = 1 << 30
-
-
-class Overlaid(NamedTuple):
-    """Pairs of digits, and the two digits of each alone, for pictures of how well they are told apart."""
-
-    pixels: NDArray[np.uint8]  # [B, H, W, C]
-    labels: NDArray[np.bool_]  # [B, classes]
-    parts: NDArray[np.uint8]  # [B, 2, H, W, C]
-    part_classes: NDArray[np.int64]  # [B, 2]
 
 
 class MultiMnist:
@@ -45,7 +34,8 @@ class MultiMnist:
     def __len__(self) -> int:
         return len(self.digits) * self.pairs
 
-    def batch(self, indices: NDArray[np.int64]) -> Overlaid:
+    def batch(self, indices: NDArray[np.int64]) -> ImageSplit:
+        """Pairs of digits, with the two digits of each alone."""
         indices = np.asarray(indices)
         if indices.size and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"indices {indices.min()} to {indices.max()} of {len(self):,} pairs")
@@ -66,13 +56,18 @@ class MultiMnist:
             axis=1,
         )
         pixels = parts.sum(axis=1, dtype=np.uint16).clip(max=255).astype(np.uint8)
-        labels = self.digits.labels[first] | self.digits.labels[second]
-        return Overlaid(pixels, labels, parts, self._codes[np.stack([first, second], axis=1)])
+        labels = self.digits.labels[np.stack([first, second], axis=1)]
+        return ImageSplit(pixels, labels[:, 0] | labels[:, 1], Parts(parts, labels))
 
     def first(self, count: int) -> ImageSplit:
         """The first `count` pairs, made at once."""
         made = [self.batch(indices) for indices in np.split(np.arange(count), range(_BLOCK, count, _BLOCK))]
-        return ImageSplit(np.concatenate([m.pixels for m in made]), np.concatenate([m.labels for m in made]))
+        parts = [split.parts for split in made if split.parts is not None]
+        return ImageSplit(
+            np.concatenate([split.pixels for split in made]),
+            np.concatenate([split.labels for split in made]),
+            Parts(*(np.concatenate(column) for column in zip(*parts, strict=True))),
+        )
 
     def _partner(self, first: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """A digit of another class, each equally likely: the own class is stepped over."""

@@ -1,7 +1,7 @@
 """Validation and test rows cut from training rows, and folds: stratified, seeded, the same for all models."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,10 +32,7 @@ def fold(corpus: Corpus, *, index: int, count: int, seed: int, validation: float
     Refuses extra training rows in the place of `train`: they hold parts of the texts that would be tested.
     """
     from datasets import concatenate_datasets
-    from sklearn.model_selection import StratifiedKFold
 
-    if count < 2 or not 0 <= index < count:
-        raise UsageError(f"fold {index} of {count}: there must be two folds or more, counted from 0")
     for name in corpus.extra_training:
         if corpus.splits.get(name) is corpus.splits["train"]:
             raise UsageError(
@@ -43,21 +40,40 @@ def fold(corpus: Corpus, *, index: int, count: int, seed: int, validation: float
                 "set data.fold or data.train_split, not both"
             )
     rows = concatenate_datasets([corpus.splits[name] for name in FOLDED if name in corpus.splits])
-    if len(rows) < count:
-        raise CapstextError(f"{corpus.name} has {len(rows)} rows, fewer than {count} folds")
     strata = _strata(rows, len(corpus.classes))
+    parts = fold_rows(strata, name=corpus.name, index=index, count=count, seed=seed, validation=validation)
+    splits = {name: rows.select(part) for name, part in parts.items()}
+    found = {label for row in splits["train"]["labels"][:] for label in row}
+    require_every_class(corpus.classes, found, f"{corpus.name}, fold {index} of {count}")
+    origin = f"{corpus.origin}; fold {index} of {count}, stratified, seed {seed}"
+    return replace(corpus, splits=splits, origin=origin, extra_training=())
+
+
+def fold_rows(
+    strata: np.ndarray, *, name: str, index: int, count: int, seed: int, validation: float = 0.1
+) -> dict[str, np.ndarray]:
+    """The numbers of the rows of each split of a fold."""
+    from sklearn.model_selection import StratifiedKFold
+
+    if count < 2 or not 0 <= index < count:
+        raise UsageError(f"fold {index} of {count}: there must be two folds or more, counted from 0")
+    if len(strata) < count:
+        raise CapstextError(f"{name} has {len(strata)} rows, fewer than {count} folds")
     if np.bincount(strata).max() < count:
-        raise CapstextError(f"{corpus.name}: no class has as many rows as there are folds ({count})")
+        raise CapstextError(f"{name}: no class has as many rows as there are folds ({count})")
     folds = StratifiedKFold(count, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a rare class is missing in some folds, as it must be
-        rest, test = list(folds.split(np.zeros(len(rows)), strata))[index]
+        rest, test = list(folds.split(np.zeros(len(strata)), strata))[index]
     chosen = rest[chosen_rows(strata[rest], validation, seed)]
-    parts = {"train": np.setdiff1d(rest, chosen), "validation": chosen, "test": np.sort(test)}
-    splits = {name: rows.select(part) for name, part in parts.items()}
-    _require_every_class(corpus, splits["train"], f"fold {index} of {count}")
-    origin = f"{corpus.origin}; fold {index} of {count}, stratified, seed {seed}"
-    return replace(corpus, splits=splits, origin=origin, extra_training=())
+    return {"train": np.setdiff1d(rest, chosen), "validation": chosen, "test": np.sort(test)}
+
+
+def require_every_class(classes: Sequence[str], found: Container[int], where: str) -> None:
+    """A class that is never shown cannot be learned."""
+    missing = [name for number, name in enumerate(classes) if number not in found]
+    if missing:
+        raise CapstextError(f"{where}: no training rows of class {', '.join(missing[:10])}")
 
 
 def _with_cut(corpus: Corpus, name: str, share: float, seed: int) -> Corpus:
@@ -90,10 +106,3 @@ def _strata(rows: "Dataset", classes: int) -> np.ndarray:
     labels: Sequence[Sequence[int]] = rows["labels"][:]
     counts = np.bincount([label for row in labels for label in row], minlength=classes)
     return np.array([min(row, key=counts.__getitem__, default=classes) for row in labels], dtype=np.int64)
-
-
-def _require_every_class(corpus: Corpus, train: "Dataset", where: str) -> None:
-    found = {label for row in train["labels"][:] for label in row}
-    missing = [name for number, name in enumerate(corpus.classes) if number not in found]
-    if missing:
-        raise CapstextError(f"{corpus.name}, {where}: no training rows of class {', '.join(missing[:10])}")

@@ -1,4 +1,4 @@
-"""Networks by name: embedded words in, log-odds a class out."""
+"""Networks by name: embedded words or pixels in, log-odds a class out."""
 
 import inspect
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from capstext.models.capsule_text import CapsuleText
 from capstext.models.convolutional import ConvolutionalText, FlatConvolutionalText
 from capstext.models.fasttext import FastText
 from capstext.models.image import ImageModel
+from capstext.models.images import IMAGE_MODELS
 from capstext.models.nb_svm import NaiveBayesSvm
 from capstext.models.pooled import PooledText
 from capstext.models.recurrent import RecurrentText
@@ -32,8 +33,8 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "fasttext": FastText,
     "tf-idf": TfIdf,
     "nb-svm": NaiveBayesSvm,
+    **IMAGE_MODELS,
 }
-
 
 Model = TextModel | ImageModel
 
@@ -42,7 +43,7 @@ def reads_images(name: str) -> bool:
     """Whether a model of that name is for images, not for texts."""
     if name not in MODELS:
         raise UsageError(f"model: unknown model {name!r}; {did_you_mean(name, MODELS)}")
-    return "height" in inspect.signature(MODELS[name]).parameters
+    return name in IMAGE_MODELS
 
 
 def build_model(config: Config, *, embedding: Embedding | Pixels, classes: int) -> Model:

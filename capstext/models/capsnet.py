@@ -17,8 +17,8 @@ Sharing = Literal["full", "positions", "shared"]
 class CapsuleNetwork(nn.Module):
     """Features, primary capsules, one capsule a class, and a decoder of these or none.
 
-    weights: full, one matrix for each pair of capsules; positions, the same at all places; shared, one a class
-    for all capsules (Zhao et al. 2018, section 2.3).
+    weights: full, one matrix for each pair of capsules; positions, the same at all places; shared, one for
+    each class and all capsules (Zhao et al. 2018, section 2.3).
     """
 
     def __init__(
@@ -104,8 +104,8 @@ def capsnet_light(
 ) -> CapsuleNetwork:
     """Small normalised convolutions, each channel of which is one number of a primary capsule.
 
-    After Efficient-CapsNet (Mazzia et al. 2021, section 3), but with routing, and with strides early on, which
-    makes it three times as fast. A window over what is left of a small image reads all of it.
+    After Efficient-CapsNet (Mazzia et al. 2021, section 3), but with routing, and with strides early on,
+    which makes it three times as fast. A window over what is left of a small image reads all of it.
     """
     stack = ConvolutionStack(channels=channels, filters=filters, kernels=kernels, strides=strides)
     if stack.filters % dim:

@@ -11,8 +11,8 @@ from capstext.models.image_features import ConvolutionStack, places
 class ConvolutionalImage(nn.Module):
     """Convolutions that pad, each with max pooling or none, then dense layers, dropout before the last.
 
-    The baselines of Sabour et al. 2017 (sections 5 and 6) and Hinton et al. 2018 (section 6), whose numbers of
-    parameters tell that their convolutions pad.
+    The baselines of Sabour et al. 2017 (sections 5 and 6) and Hinton et al. 2018 (section 6), whose numbers
+    of parameters tell that their convolutions pad.
     """
 
     def __init__(

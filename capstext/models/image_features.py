@@ -28,7 +28,8 @@ class ConvolutionStack(nn.Module):
         super().__init__()
         if not len(filters) == len(kernels) == len(strides):
             raise ValueError(
-                f"filters, kernels and strides must be as many, not {len(filters)}, {len(kernels)} and {len(strides)}"
+                "filters, kernels and strides must be as many, "
+                f"not {len(filters)}, {len(kernels)} and {len(strides)}"
             )
         even = [kernel for kernel in kernels if kernel % 2 == 0]
         if even:

@@ -1,7 +1,10 @@
 """Matrix capsules of Hinton et al. 2018: pixels in, log-odds a class out."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -11,26 +14,26 @@ from capstext.capsules import CapsuleImage, ConvolutionalCapsules2d
 from capstext.models.image_features import places
 from capstext.routing import VOTES, Routed, Routing
 
-# Sizes at the start, measured on digits: of the first features, of normalised ones, and of poses that EM makes of
-# votes of variance 1. Weights made for them give every layer such votes, for which EM's activations are middling.
-FEATURE_SIZE, NORMALISED_SIZE = 0.17, 0.7
-POSE_SIZE = 0.3
-
 
 class PrimaryMatrixCapsules(nn.Module):
     """Features of a place become poses, and activations of their own. Hinton et al. 2018, section 4."""
 
-    def __init__(self, *, features: int, size: float, capsules: int, dim: int) -> None:
-        """`size`: the root mean square of features to expect, for poses of variance 1."""
+    def __init__(self, *, features: int, capsules: int, dim: int) -> None:
         super().__init__()
         self.capsules, self.dim = capsules, dim
         self.poses = nn.Conv2d(features, capsules * dim, 1)
-        nn.init.normal_(self.poses.weight, std=1 / (size * math.sqrt(features)))
         self.activation = nn.Conv2d(features, capsules, 1)
 
     def forward(self, features: Float[Tensor, "B F H W"]) -> CapsuleImage:
         poses = self.poses(features).float().permute(0, 2, 3, 1).unflatten(-1, (self.capsules, self.dim))
         return CapsuleImage(poses, self.activation(features).float().permute(0, 2, 3, 1).sigmoid())
+
+    def scale_weights(self, features: Float[Tensor, "B F H W"]) -> None:
+        """Poses of mean square 1."""
+        size = self.poses(features).square().mean().sqrt().clamp(min=1e-6)
+        self.poses.weight /= size
+        if self.poses.bias is not None:
+            self.poses.bias /= size
 
 
 class MatrixClassCapsules(nn.Module):
@@ -105,12 +108,7 @@ class MatrixCapsules(nn.Module):
         convolution = nn.Conv2d(channels, filters, kernel, stride=stride)
         normalisation = [nn.BatchNorm2d(filters)] if normalised else []
         self.features = nn.Sequential(convolution, *normalisation, nn.ReLU())
-        self.primary = PrimaryMatrixCapsules(
-            features=filters,
-            size=NORMALISED_SIZE if normalised else FEATURE_SIZE,
-            capsules=primary_capsules,
-            dim=side * side,
-        )
+        self.primary = PrimaryMatrixCapsules(features=filters, capsules=primary_capsules, dim=side * side)
         self.convolutional = nn.Sequential()
         for (before, after), window, step in zip(
             pairwise((primary_capsules, *capsules)), windows, strides, strict=True
@@ -136,16 +134,30 @@ class MatrixCapsules(nn.Module):
             classes=classes,
             routing=routing,
         )
-        if routing.name == "em":
-            self._scale_weights(side)
 
     @torch.no_grad()
-    def _scale_weights(self, side: int) -> None:
-        """Votes of variance 1 in every layer."""
-        size = 1.0
-        for layer in (*(part.route for part in self.convolutional), self.classes):
-            layer.weights /= size * math.sqrt(side)
-            size = POSE_SIZE
+    def scale_weights(self, pixels: Float[Tensor, "B C H W"]) -> None:
+        """Let the signal of these images reach the class capsules. Mishkin & Matas 2016: layer by layer."""
+        if self.classes.routing.name != "em":
+            return
+        training = self.training
+        self.train()  # normalised over these images, as it will be over batches
+        features = self.features(pixels)
+        self.primary.scale_weights(features)
+        image = self.primary(features)
+        for layer in self.convolutional:
+            route = cast(ConvolutionalCapsules2d, layer).route
+            _scale_votes(route.weights, image.poses)
+            _centre(route.learned["beta_a"], route.routing, partial(_activation, layer, image))
+            image = layer(image)
+        children = image.flat()
+        _scale_votes(self.classes.weights, children.poses)
+        _centre(
+            self.classes.learned["beta_a"],
+            self.classes.routing,
+            partial(_activation, self.classes, *children),
+        )
+        self.train(training)
 
     def capsules(self, pixels: Float[Tensor, "B C H W"]) -> Routed:
         """The class capsules."""
@@ -154,3 +166,25 @@ class MatrixCapsules(nn.Module):
 
     def forward(self, pixels: Float[Tensor, "B C H W"]) -> Float[Tensor, "B classes"]:
         return torch.logit(self.capsules(pixels).activation, eps=1e-6)
+
+
+def _activation(layer: nn.Module, *capsules: Any) -> Tensor:
+    return layer(*capsules).activation
+
+
+def _scale_votes(weights: Tensor, poses: Tensor) -> None:
+    """Votes of variance 1: random weights [..., side, side] of poses that are as large as these."""
+    size = poses.square().mean().sqrt() * weights.square().mean().sqrt() * math.sqrt(weights.shape[-2])
+    weights /= size.clamp(min=1e-6)
+
+
+def _centre(beta: Tensor, routing: Routing, activation: Callable[[], Tensor]) -> None:
+    """Activations of about a half: `beta` moves their log-odds, λ of the last iteration times."""
+    slope = routing.options.get("inverse_temperature", 1.0) * (
+        1 - 0.95 ** routing.options.get("iterations", 3)
+    )
+    for _ in range(20):  # several where they are too near 0 or 1 to tell how far off they are
+        log_odds = activation().double().clamp(1e-30, 1 - 1e-7).logit().mean().to(beta.dtype)
+        if log_odds.abs() < 0.1:
+            break
+        beta -= log_odds / slope

@@ -20,13 +20,14 @@ def test_a_pair_is_two_digits_of_different_classes_added_and_clipped(digits):
     assert len(pairs) == 20_000
     made = pairs.batch(np.arange(300))
     assert made.pixels.shape == (300, 36, 36, 1)
-    assert made.parts.shape == (300, 2, 36, 36, 1)
-    assert (made.part_classes[:, 0] != made.part_classes[:, 1]).all()
-    assert made.part_classes[:20, 0].tolist() == CODES.tolist(), "every digit begins a pair"
+    assert made.parts.pixels.shape == (300, 2, 36, 36, 1)
+    classes = made.parts.labels.argmax(axis=-1)
+    assert (classes[:, 0] != classes[:, 1]).all()
+    assert classes[:20, 0].tolist() == CODES.tolist(), "every digit begins a pair"
     assert (made.labels.sum(axis=1) == 2).all()
     for pair in range(10):
-        assert set(np.flatnonzero(made.labels[pair])) == set(made.part_classes[pair])
-        total = made.parts[pair, 0].astype(int) + made.parts[pair, 1]
+        assert set(np.flatnonzero(made.labels[pair])) == set(classes[pair])
+        total = made.parts.pixels[pair, 0].astype(int) + made.parts.pixels[pair, 1]
         np.testing.assert_array_equal(made.pixels[pair], np.minimum(total, 255))
 
 
@@ -34,9 +35,11 @@ def test_the_parts_are_whole_digits_moved_by_up_to_four_pixels(digits):
     made = MultiMnist(digits=digits, seed=0).batch(np.arange(400))
     places = set()
     for index in range(400):
-        rows, columns = (np.flatnonzero(made.parts[index, 0, :, :, 0].any(axis=axis)) for axis in (1, 0))
+        rows, columns = (
+            np.flatnonzero(made.parts.pixels[index, 0, :, :, 0].any(axis=axis)) for axis in (1, 0)
+        )
         place = rows[0], columns[0]
-        window = made.parts[index, 0, place[0] : place[0] + 28, place[1] : place[1] + 28]
+        window = made.parts.pixels[index, 0, place[0] : place[0] + 28, place[1] : place[1] + 28]
         np.testing.assert_array_equal(window, digits.pixels[index % 20])
         places.add(place)
     assert {top for top, _ in places} == {left for _, left in places} == set(range(9))
