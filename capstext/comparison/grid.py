@@ -14,7 +14,7 @@ from capstext.comparison.budgets import Budget, budget_of, choices, search_of
 from capstext.comparison.entries import MOST, SEEDS, Settings, counts, file_name, named, named_data, sections
 from capstext.config import Config
 from capstext.errors import UsageError, did_you_mean
-from capstext.models import MODELS
+from capstext.models import MODELS, reads_images, routes
 
 KEYS = ("datasets", "models", "embeddings", "settings", "budget", "search", "seeds", "folds")
 
@@ -157,7 +157,8 @@ def _plan(
 def _crossed(
     model: str, own: Settings, wanted: Any, embeddings: Mapping[str, Settings]
 ) -> Iterator[tuple[str, Settings]]:
-    """A model with each of its embeddings; one that learns its own vectors, or counts words, stands once."""
+    """A model with each of its embeddings; one that learns its own vectors, counts words or reads pixels
+    stands once."""
     own = own | {"model": {"name": model} | own.get("model", {})}
     name = own["model"]["name"]
     if str(name) not in MODELS:
@@ -165,6 +166,9 @@ def _crossed(
     chosen = list(embeddings) if wanted is None else _labels_in(model, wanted, embeddings)
     if getattr(settings.defined(MODELS[name]), "reads_ids", False):
         yield "none", own
+        return
+    if reads_images(name):
+        yield "pixels", own
         return
     if own.get("embeddings", {}).get("mode") == "random":
         yield "random", own
@@ -213,7 +217,7 @@ def _cell(
         config = settings.parse(merged)
     except UsageError as error:
         raise UsageError(f"{dataset}, {model}, {label}: {error}") from None
-    capsules = config.model.name.startswith("capsule") and config.routing.name != "static"
+    capsules = routes(config.model.name) and config.routing.name != "static"
     return Cell(
         dataset=dataset,
         model=model,

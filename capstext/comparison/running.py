@@ -18,6 +18,7 @@ from capstext.errors import CapstextError, UsageError
 from capstext.experiment import FREE
 from capstext.files import alone_in
 from capstext.hub import pretrained_folder
+from capstext.models import reads_images
 from capstext.preparation import refuse_bad_settings, split_corpus
 
 RUNS, TRIALS, UNFINISHED = "runs", "trials", ".unfinished"
@@ -142,6 +143,8 @@ def _checked_corpus(cell: Cell) -> Any:
 
 
 def _check_embeddings(config: Config) -> None:
+    if reads_images(config.model.name):
+        return
     embeddings, tokens = config.embeddings, config.tokens
     if tokens.kind == "huggingface" and tokens.source is not None:
         pretrained_folder(tokens.source, tokens.revision)

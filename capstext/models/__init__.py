@@ -46,6 +46,11 @@ def reads_images(name: str) -> bool:
     return name in IMAGE_MODELS
 
 
+def routes(name: str) -> bool:
+    """Whether a model of that name has capsules."""
+    return "routing" in inspect.signature(MODELS[name]).parameters
+
+
 def build_model(config: Config, *, embedding: Embedding | Pixels, classes: int) -> Model:
     """What is read, the network on it, and a calibration."""
     network = build_network(config, classes=classes, **embedding.sizes)
@@ -66,7 +71,7 @@ def build_network(config: Config, *, classes: int, **sizes: int) -> nn.Module:
         if not numbers or any(type(number) is int and number < 1 for number in numbers):
             raise UsageError(f"model.{key}: {value} is no size; give 1 or more")
     routing = _routing(config)
-    if "routing" in inspect.signature(MODELS[name]).parameters:
+    if routes(name):
         options["routing"] = routing
     try:
         return MODELS[name](classes=classes, **sizes, **options)

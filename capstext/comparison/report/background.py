@@ -69,7 +69,7 @@ def overview(tables: Sequence[Table]) -> list[Block]:
     vectors = sorted({(cell.embeddings, _vectors(cell)) for table in tables for cell in table.cells})
     named: dict[str, list[str]] = {}
     for label, source in vectors:
-        if label not in ("none", "random"):
+        if label not in ("none", "random", "pixels"):
             named.setdefault(label, []).append(source)
     lines += [f"Embeddings {label}: {wording.listed(sources)}." for label, sources in named.items()]
     everything = _records(tables)

@@ -37,7 +37,7 @@ def overview(tables: Sequence[Table], *, pages: Mapping[str, str]) -> list[Block
         ),
         Links(tuple(pages.items())),
     ]
-    for title, several in (("One label a text: accuracy", False), ("Several labels a text", True)):
+    for title, several in (("One label a row: accuracy", False), ("Several labels a row", True)):
         chosen = [table for table in tables if table.multi_label == several]
         if chosen:
             columns = [(table, metric) for table in chosen for metric in table.metrics]
@@ -177,7 +177,7 @@ def _costs(table: Table) -> Grid:
                 Entry(wording.memory(cost.peak_memory), cost.peak_memory),
             )
         )
-    return Grid((*header, "texts a second", "peak memory"), tuple(rows), words=2)
+    return Grid((*header, "rows a second", "peak memory"), tuple(rows), words=2)
 
 
 def _epochs(cost: Costs) -> tuple[Entry, Entry]:

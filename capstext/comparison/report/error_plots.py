@@ -77,7 +77,7 @@ def confusion_figure(table: Table) -> Any:
         axes.spines[:].set_visible(False)
         axes.set_title(drawable(cell.name), fontsize=9)
         axes.set_xlabel("given; off the diagonal, wrongly" if table.multi_label else "predicted")
-        axes.set_ylabel("true, % of its texts")
+        axes.set_ylabel("true, % of its rows")
     if len(shown) < len(table.classes):
         figure.suptitle(f"the {len(shown)} most confused of {len(table.classes)} classes", fontsize=9)
     return figure
