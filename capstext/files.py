@@ -46,6 +46,15 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def refuse_unwritable(folder: Path) -> None:
+    """A folder that cannot be made, or takes no files, is told before there is something to write."""
+    nearest = next(place for place in (folder, *folder.parents) if place.exists())
+    if not nearest.is_dir():
+        raise CapstextError(f"{nearest}: is a file, and {folder} is to be a folder; choose another --out")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise CapstextError(f"{nearest}: takes no files: no permission; choose another --out")
+
+
 @contextmanager
 def alone_in(folder: Path, *, doing: str) -> Iterator[None]:
     """Refuse a second process that does the same in the folder."""
@@ -53,6 +62,8 @@ def alone_in(folder: Path, *, doing: str) -> Iterator[None]:
     with open(path, "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(lock.fileno()), os.stat(path)):
+                raise FileExistsError  # this lock was removed as it was opened; a third may have another
         except OSError:
             raise CapstextError(
                 f"{folder}: another {doing} is writing there; wait for it, or choose another --out"

@@ -70,6 +70,9 @@ def test_a_config_read_back_from_its_plain_values_is_the_same() -> None:
         ("data: {fold: 10}", "data.fold: 10 is outside 0 to 9"),
         ("data: 3", "data: expected a section of settings, found 3"),
         ("- 1", "expected sections such as data and model"),
+        ("[data, model]: mr", "run.yaml:1: not valid YAML: ['data', 'model'] is no key; give a word"),
+        ("training: {{epochs: 3}: 4}", "is no key; give a word"),
+        ('data: {name: "texts/\\0.csv"}', "is no path"),
     ],
 )
 def test_a_wrong_setting_is_named(text: str, message: str, tmp_path: Path) -> None:
@@ -150,6 +153,7 @@ def test_set_without_key_or_value_is_refused(override: str) -> None:
     ("section", "message"),
     [
         ({"model": {"name": "capsule-c"}}, "unknown model 'capsule-c'; did you mean capsule-"),
+        ({"model": {3: 4}}, "unknown setting model.3"),
         ({"model": {"fliters": 3}}, "unknown setting model.fliters; did you mean model.filters?"),
         ({"routing": {"name": "dinamic"}}, "unknown routing 'dinamic'; did you mean dynamic?"),
         ({"routing": {"iteratoins": 2}}, "did you mean routing.iterations?"),

@@ -80,7 +80,7 @@ def search_of(shared: Any, own: Any) -> dict[str, list[Any]]:
             raise UsageError(
                 f"search: {key} cannot be searched: all trials are of one model and the same rows"
             )
-    return dict(given or {})
+    return {str(key): values for key, values in (given or {}).items()}
 
 
 def choices(model: str, search: Mapping[str, Sequence[Any]], trials: int) -> tuple[dict[str, Any], ...]:

@@ -19,6 +19,14 @@ from capstext.version import VERSION
 
 FORMAT = 1
 SUFFIX = ".json"
+SCORES: dict[str, Any] = {  # those of a test split that a report reads
+    "multi_label": bool,
+    "accuracy": float | None,
+    "expected_calibration_error": float | None,
+    "macro": dict[str, float | None],
+    "micro": dict[str, float | None],
+    "reliability": list,
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,10 @@ class Answers:
             return np.frombuffer(zlib.decompress(base64.b64decode(values[name])), dtype=np.uint8)
 
         def bits(name: str) -> NDArray[np.bool_]:
-            return np.unpackbits(array(name), count=rows * classes).astype(bool).reshape(rows, classes)
+            packed = array(name)
+            if packed.size != -(-rows * classes // 8):
+                raise ValueError(f"{name} are not of {rows} rows and {classes} classes")
+            return np.unpackbits(packed, count=rows * classes).astype(bool).reshape(rows, classes)
 
         return cls(bits("predicted"), bits("labels"), array("probabilities").reshape(rows, classes))
 
@@ -69,7 +80,7 @@ class Record:
     family: Literal["capsules", "baseline"]
     seed: int
     fold: int | None
-    config: dict[str, Any]
+    config: dict[str, dict[str, Any]]
     search: dict[str, Any] | None  # trials, and what the best of them chose, by validation score
     classes: tuple[str, ...]
     multi_label: bool
@@ -115,7 +126,7 @@ def load(path: Path) -> Record:
         values = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise CapstextError(f"{path}: no such run file") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CapstextError(f"{path}: damaged or cut short: no valid JSON; {remedy}") from None
     if not isinstance(values, dict) or not isinstance(values.get("format"), int):
         raise CapstextError(f"{path}: not the file of a run: it has no format number; move it elsewhere")
@@ -155,6 +166,13 @@ def _refuse_nonsense(values: dict[str, Any]) -> None:
             raise ValueError(f"{name} cannot be {values[name]!r:.60}")
     for part in ("prepare", "train", "all"):
         values["seconds"][part]
+    for scores in values["tests"].values():
+        for name, kind in SCORES.items():
+            if not _is(scores[name], kind):
+                raise ValueError(f"{name} cannot be {scores[name]!r:.60}")
+        scores["macro"]["f1"], scores["micro"]["f1"]
+    if values["search"] and not isinstance(values["search"]["tried"], list):
+        raise ValueError("search has no list of what was tried")
     if not values["tests"] or values["tests"].keys() != values["answers"].keys():
         raise ValueError("tests and answers are of other rows")
     if any(answers.labels.shape[1] != len(values["classes"]) for answers in values["answers"].values()):

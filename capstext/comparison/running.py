@@ -16,7 +16,7 @@ from capstext.comparison.workers import Done, Failure, Tell, Workers
 from capstext.config import Config
 from capstext.errors import CapstextError, UsageError
 from capstext.experiment import FREE
-from capstext.files import alone_in
+from capstext.files import alone_in, refuse_unwritable
 from capstext.hub import pretrained_folder
 from capstext.models import reads_images
 from capstext.preparation import refuse_bad_settings, split_corpus
@@ -55,30 +55,35 @@ def compare(
     done: Done,
 ) -> list[Failure]:
     """Make every run that is not made yet; what failed is returned."""
-    place = Place(folder)
+    place, unfinished = Place(folder), folder / UNFINISHED
+    if unfinished.is_dir():
+        with alone_in(unfinished, doing="comparison"):
+            pass  # a second one is told at once
     check_finished(plan, place, resume=resume)
     check_settings(cells(plan), say)
-    (folder / UNFINISHED).mkdir(parents=True, exist_ok=True)
-    with (
-        alone_in(folder / UNFINISHED, doing="comparison"),
-        Workers(min(workers, len(plan)), tell=tell, done=done) as pool,
-    ):
-        failures: list[Failure] = []
-        stages = (("pace", _paces), ("search", _trials), ("run", _runs))
-        for name, stage in stages:
-            wanted = list(stage(plan, place))
-            for task in wanted:
-                if task.run is None:
-                    tasks.read_trial(task.file, task.config)  # one of other settings is named now
-            todo = [task for task in wanted if not task.file.exists()]
-            if todo:
-                begin(name, todo, len(wanted) - len(todo))
-                failures += pool.perform(todo)
-            if failures:
-                break
-    if not failures:
-        shutil.rmtree(folder / UNFINISHED)
+    unfinished.mkdir(parents=True, exist_ok=True)
+    with alone_in(unfinished, doing="comparison"):
+        check_finished(plan, place, resume=resume)  # again: another may have come and gone meanwhile
+        with Workers(min(workers, len(plan)), tell=tell, done=done) as pool:
+            failures = _stages(plan, place, pool, begin)
+        if not failures:
+            shutil.rmtree(unfinished, ignore_errors=True)  # another may be knocking at its lock
     return failures
+
+
+def _stages(plan: Sequence[Planned], place: Place, pool: Workers, begin: Begin) -> list[Failure]:
+    """One after the other, as each needs what the one before has left."""
+    for name, stage in (("pace", _paces), ("search", _trials), ("run", _runs)):
+        wanted = list(stage(plan, place))
+        for task in wanted:
+            if task.run is None:
+                tasks.read_trial(task.file, task.config)  # one of other settings is named now
+        todo = [task for task in wanted if not task.file.exists()]
+        if todo:
+            begin(name, todo, len(wanted) - len(todo))
+            if failures := pool.perform(todo):
+                return failures
+    return []
 
 
 def cells(plan: Sequence[Planned]) -> list[Cell]:
@@ -88,6 +93,9 @@ def cells(plan: Sequence[Planned]) -> list[Cell]:
 def check_finished(plan: Sequence[Planned], place: Place, *, resume: bool) -> None:
     """Every run file that stands there already must be whole and of the same settings."""
     runs.refuse_taken(place.folder, resume=True)
+    for cell in cells(plan):
+        for part in (RUNS, TRIALS, UNFINISHED):
+            refuse_unwritable(place.folder / part / cell.folder)
     found = [planned for planned in plan if place.run(planned).exists()]
     if found and not resume:
         raise CapstextError(

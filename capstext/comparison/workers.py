@@ -170,6 +170,8 @@ def _performed(task: "Task") -> Failure | None:
         return Failure(task.title, str(error))
     except CapstextError as error:
         return Failure(task.title, str(error))
+    except OSError as error:
+        return Failure(task.title, f"{error.filename or task.file}: {error.strerror or error}")
     except SystemExit:  # a training that was told to stop twice
         os._exit(1)
     except Exception:

@@ -7,7 +7,7 @@ import yaml
 
 from capstext.comparison import grid
 from capstext.comparison.running import cells, check_settings
-from capstext.errors import CapstextError
+from capstext.errors import CapstextError, UsageError
 
 BASE = {
     "datasets": {"mr": {"folds": 3}, "trec": {"seeds": 2, "epochs": 9}},
@@ -104,6 +104,34 @@ def test_only_some_runs_can_be_asked_for(tmp_path: Path) -> None:
         ({"datasets": {"mr": {"folds": 1}}}, "no number of folds"),
         ({"datasets": ["../mr.csv"]}, "leaves the config's folder"),
         ({"models": {"a b": {"model": "cnn"}, "a-b": {"model": "cnn"}}}, "would be one file"),
+        ({"budget": [3]}, "budget: expected settings such as `epochs: 5`"),
+        ({"budget": {"seconds": float("inf")}}, "budget.seconds: expected a number over 0, found inf"),
+        ({"budget": {"epochs": float("nan")}}, "budget.epochs: expected a whole number over 0, found nan"),
+        ({"budget": {"epochs": "many"}}, "budget.epochs: expected a whole number over 0, found 'many'"),
+        ({"search": {"data.validation": [0.1, 0.2]}}, "data.validation cannot be searched"),
+        ({"search": {"model.name": ["cnn", "lstm"]}}, "model.name cannot be searched"),
+        ({"budget": {"epochs": 3, "trials": 2}, "search": {1.5: [1, 2]}}, "unknown setting 1"),
+        ({"models": [{"cnn": 1}]}, "models: expected a list of names, or names with settings"),
+        ({"models": [["cnn"]]}, "models: expected a list of names"),
+        ({"models": {" ": {"model": "cnn"}}}, "models: ' ' is no name"),
+        ({"models": {"c" * 201: {"model": "cnn"}}}, "is no name; give one of 1 to 200 bytes"),
+        ({"settings": 5}, "settings: expected settings with their values, found 5"),
+        ({"settings": {"training": 5}}, "settings.training: expected settings with their values, found 5"),
+        ({"settings": {"training": "fast"}}, "settings.training: expected settings with their values"),
+        ({"models": {"cnn": {"tokens": ["word"]}}}, "models.cnn.tokens: expected settings with their values"),
+        ({"datasets": {"mr": {"folds": 1001}}}, "1001 is no number of folds; give 2 to 1000"),
+        ({"datasets": {"mr": {"seeds": 10**30}}}, "is no number of seeds; give 1 to 1000"),
+        ({"settings": {"data": {"name": "mr"}}}, "data.name is the data sets': list it in datasets"),
+        ({"embeddings": {"none": {"vectors": "minilm"}}, "models": ["cnn"]}, "rename it"),
+        ({"models": {"cnn": {"data": {"validation": 0.5}}}}, "the same for every model"),
+        ({"models": {"cnn": {"model": {"name": ["cnn"]}}}}, "unknown model ['cnn']"),
+        ({"models": {"cnn": {"model": {1: 2}}}}, "unknown setting model.1"),
+        ({"models": {"cnn": {"with": "glove"}}}, "with: expected a list of embeddings, such as `[glove]`"),
+        ({"models": {"cnn": {"with": []}}}, "with: expected a list of embeddings"),
+        ({"models": {"cnn": {"with": ["glove", "glove"]}}}, "with: expected a list of embeddings"),
+        ({"models": {"tf-idf": {"with": ["glov"]}}}, "with: unknown embeddings 'glov'"),
+        ({"models": {"cnn": {"training": {"clip": "x"}}}}, "mr, cnn, glove: training.clip: expected float"),
+        ({"embeddings": {"odd": {"vectors": "a/\0"}}, "models": ["cnn"]}, "is no path"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -112,3 +140,39 @@ def test_a_mistake_is_named_in_one_line(changes: dict, part: str, tmp_path: Path
         check_settings(cells(plan(tmp_path, changes)), say=lambda _: None)
     assert part in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_budget_may_be_written_as_people_write_numbers(tmp_path: Path) -> None:
+    """YAML reads 1e1 as a string and 2.0 as a float."""
+    search = {"training.warmup": [0.1, 0.2]}
+    found = plan(tmp_path, {"budget": {"epochs": "1e1", "trials": 2.0}, "search": search})
+    of_mr = next(run.cell for run in found if run.cell.dataset == "mr")
+    assert (of_mr.config.training.epochs, len(of_mr.choices)) == (10, 2)
+    seconds = plan(tmp_path, {"datasets": ["mr"], "budget": {"seconds": "1e3"}})[0].cell.budget.seconds
+    assert seconds == 1000
+
+
+def test_embeddings_may_be_called_by_a_number(tmp_path: Path) -> None:
+    found = plan(
+        tmp_path, {"embeddings": {300: {"vectors": "minilm"}}, "models": {"cnn": {"with": [300]}}}, seeds=1
+    )
+    assert {run.cell.embeddings for run in found} == {"300"}
+
+
+def test_two_files_of_one_name_are_told_apart_or_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--data: a/texts\.csv and b/texts\.csv would both be called texts"):
+        plan(tmp_path, data=["a/texts.csv", "b/texts.csv"])
+    with pytest.raises(UsageError, match="would both be called mr"):
+        plan(tmp_path, data=["mr", "mr.csv"])
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_folder_given_by_dots_is_called_by_its_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    found = plan(tmp_path, data=[name])
+    assert {run.cell.dataset for run in found} == {inner.name if name == "." else tmp_path.name}
+    assert {run.cell.config.data.name for run in found} == {name}
