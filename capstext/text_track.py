@@ -127,8 +127,8 @@ def build(config: Config, corpus: Corpus, *, memory: Memory, say: Say, count: Co
 
 
 def _trial(config: Config) -> nn.Module:
-    """A network of the kind that is asked for, but not of its size."""
-    with torch.random.fork_rng(devices=[]):
+    """A network of the kind that is asked for, but not for its words; no memory is taken for its weights."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
         return build_network(config, in_dim=1, classes=2)
 
 

@@ -55,7 +55,7 @@ class Point:
 Step = Callable[[], object]
 
 
-def _interleaved(steps: dict[str, Step], repeats: int) -> dict[str, float]:
+def interleaved(steps: dict[str, Step], repeats: int) -> dict[str, float]:
     """Median seconds of each step, taken in turns so that noise falls on all alike."""
     taken: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
@@ -155,7 +155,7 @@ def shared_rows(*, repeats: int = 9, compiled: bool = False) -> Iterator[Row]:
             steps = {"eager": ours[passes], "built": theirs[passes], "limit": limit}
             if passes in quick:
                 steps["compiled"] = quick[passes]
-            seconds = _interleaved(steps, repeats)
+            seconds = interleaved(steps, repeats)
             memory = {way: peak_bytes(steps[way]) for way in ("eager", "built")}
             for way in [way for way in ("eager", "compiled") if way in steps]:
                 yield Row(
@@ -186,7 +186,7 @@ def full_rows(*, repeats: int = 9, batch: int = 64) -> Iterator[Row]:
     others = {name: _passes(route, children, weights) for name, route in built.FULL.items()}
     for passes, step in ours.items():
         steps = {"ours": step, **{name: other[passes] for name, other in others.items()}}
-        seconds = _interleaved(steps, repeats)
+        seconds = interleaved(steps, repeats)
         memory = {name: peak_bytes(each) for name, each in steps.items()}
         for name in others:
             yield Row(
@@ -218,6 +218,6 @@ def document_curve(
             torch.manual_seed(0)
             children, weights = torch.randn(1, count, 16) * 0.3, torch.randn(classes, 16, 16) * 0.3
             for passes, step in _passes(_ours(name, **options), children, weights).items():
-                seconds = _interleaved({passes: step}, repeats)[passes]
+                seconds = interleaved({passes: step}, repeats)[passes]
                 gradients = 0 if passes == "forward" else 4 * (children.numel() + weights.numel())
                 yield Point(name, count, passes, seconds, peak_bytes(step) - gradients)

@@ -47,6 +47,14 @@ def train(repeats: Repeats = 7, as_json: Json = False) -> None:
 
 
 @bench_app.command()
+def images(repeats: Repeats = 5, as_json: Json = False) -> None:
+    """A training step of CapsNet at full size, and its capsule layer, beside routing as public code has it."""
+    from capstext.benchmarks.images import image_rows
+
+    _show(image_rows(repeats=repeats), as_json)
+
+
+@bench_app.command()
 def classify(
     run: Annotated[
         Path | None, typer.Argument(help="A run folder  [default: an untrained Capsule-B]")

@@ -1,5 +1,7 @@
 """Matrix capsules: the paper's sizes, coordinate addition, a start that passes the signal, no NaN."""
 
+from typing import Any
+
 import pytest
 import torch
 from image_networks import EM, MNIST, NORB, digits, image_network, images, parameters
@@ -7,10 +9,11 @@ from image_networks import EM, MNIST, NORB, digits, image_network, images, param
 from capstext.losses import loss_by_name
 from capstext.models.matrix_capsules import MatrixClassCapsules
 from capstext.routing import Routed, Votes, routing_by_name
+from capstext.routing.windows import image_windows
 
 
 def count(*, filters: int, primary: int, first: int, second: int) -> int:
-    """Convolution, primary poses and activations, two layers of 3 x 3 windows, classes, two betas a parent."""
+    """Convolution, primary poses and activations, two layers of 3 x 3 windows, classes, 2 betas a parent."""
     convolution, places = 25 * 2 * filters + filters, 17 * primary * (filters + 1)
     votes = 16 * (9 * primary * first + 9 * first * second + second * 5)
     return convolution + places + votes + 2 * (first + second + 5)
@@ -47,21 +50,52 @@ def test_coordinates_are_added_to_the_last_column_of_the_votes() -> None:
             torch.testing.assert_close(given[0][0, :, child], vote.flatten(-2), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, EM.options], ids=["default", "wide"])
+STARTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "default": ({}, {}),
+    "wide": (EM.options, {}),
+    "steep": ({"iterations": 2, "floor": 10.0, "inverse_temperature": 100.0}, {}),
+    "cost aR": ({"cost": "aR", "floor": 1.0}, {}),
+    "normalised": (EM.options, {"normalised": True}),
+}
+
+
+@pytest.mark.parametrize("contrast", [1.0, 0.05], ids=["bright", "dim"])
 @pytest.mark.parametrize("shape", [MNIST, NORB], ids=["28x28", "32x32x2"])
+@pytest.mark.parametrize("start", STARTS)
 def test_the_signal_reaches_the_class_capsules_at_initialisation(
-    shape: tuple[int, int, int], options: dict[str, float]
+    start: str, shape: tuple[int, int, int], contrast: float
 ) -> None:
-    network = image_network("matrix-capsules", shape, routing=routing_by_name("em", **options))
+    routing, options = STARTS[start]
+    network = image_network("matrix-capsules", shape, routing=routing_by_name("em", **routing), **options)
     pixels = torch.nn.functional.interpolate(digits(*range(8))[0], shape[1:]).expand(-1, shape[0], -1, -1)
+    pixels = pixels * contrast
+    network.scale_weights(pixels)
     image = network.primary(network.features(pixels))
+    assert 0.9 < image.poses.square().mean() < 1.1
     for layer in network.convolutional:
+        votes = layer.route.votes(
+            children=image_windows(image.poses, layer.window, layer.stride), weights=layer.route.weights
+        )
+        assert 0.7 < votes.built.square().mean() < 1.4
         image = layer(image)
-        assert 0.05 < image.activation.mean() < 0.95
-        assert 0.1 < image.poses.std() < 1.0
+        assert 0.3 < image.activation.mean() < 0.7
     activation = network.capsules(pixels).activation
-    assert 0.05 < activation.mean() < 0.95
-    assert activation.std(dim=0).mean() > 1e-2
+    assert 0.3 < activation.mean() < 0.7
+    # What tells one image from another; of dim ones the biases of the convolution are the larger part.
+    assert activation.std(dim=0).mean() > (1e-2 if contrast == 1 or options else 1e-3)
+
+
+def test_scaling_leaves_the_mode_as_it_was() -> None:
+    network = image_network("matrix-capsules", MNIST, normalised=True).eval()
+    network.scale_weights(images(4, MNIST))
+    assert not any(module.training for module in network.modules())
+
+
+def test_only_em_needs_scaling() -> None:
+    network = image_network("matrix-capsules", MNIST, routing=routing_by_name("dynamic"))
+    before = [parameter.clone() for parameter in network.parameters()]
+    network.scale_weights(images(4, MNIST))
+    assert all(torch.equal(*pair) for pair in zip(before, network.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("cost", ["r", "aR"])

@@ -55,3 +55,19 @@ def test_the_report_is_written_with_its_pictures(tmp_path: Path) -> None:
     pictures = sorted(path.name for path in (tmp_path / "routing").iterdir())
     assert pictures == ["alpha.png", "counter-example.png", "loss.png", "settling.png", "shares.png"]
     assert all(f"routing/{name}" in text for name in pictures)
+
+
+def test_the_benchmark_of_images_compares_equals() -> None:
+    """CapsNet gives the same log-odds whichever way its routing is written."""
+    from capstext.benchmarks import images
+
+    children = torch.randn(2, 1152, 8) * 0.3
+    ours = images._network(images.routing_by_name("dynamic", iterations=images.ITERATIONS)).classes
+    for route in built.FULL.values():
+        theirs = images._network(images.Written("dynamic", {}, route=route)).classes
+        torch.testing.assert_close(ours(children).poses, theirs(children).poses, rtol=1e-4, atol=1e-5)
+    rows = images.image_rows(repeats=1, batch=2)
+    assert [(row.what, row.beside) for row in rows] == [
+        (f"CapsNet, {what}", way) for what in ("capsule layer", "training step") for way in built.FULL
+    ]
+    assert all(row.speedup > 0 and row.peak_bytes > 0 and row.beside_peak_bytes > 0 for row in rows)
