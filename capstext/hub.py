@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+from capstext.caches import fingerprint
 from capstext.errors import CapstextError
 
 SECONDS = 1.5
@@ -60,6 +61,20 @@ def load_dataset(name: str, revision: str) -> Any:
             f"the hub cannot be reached and {name} is not in its cache; go online and unset "
             "HF_HUB_OFFLINE, or set CAPSTEXT_DATA to a folder that holds the data set"
         ) from error
+
+
+def load_folder(folder: Path) -> Any:
+    """All splits of a folder in the hub's layout.
+
+    The cache of `datasets` takes two folders of the same name and the same card for one, so each state of a
+    folder has a part of its own there.
+    """
+    import datasets
+
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    cache = Path(datasets.config.HF_DATASETS_CACHE, "capstext", fingerprint(*files))
+    with errors_in_one_line(folder):
+        return datasets.load_dataset(str(folder.resolve()), cache_dir=str(cache))
 
 
 @contextmanager

@@ -315,6 +315,21 @@ def test_masking_is_told_where_strange_images_fool_more(measured: Measured) -> N
     assert "5.0 % against 90.0 %" in told
 
 
+@pytest.mark.parametrize("ending", ["", "-own"], ids=["cross-entropy", "own"])
+def test_the_published_claim_is_told_with_our_numbers(measured: Measured, ending: str) -> None:
+    """It must not pass for robustness that margin loss leaves images alone."""
+    records = tuple(
+        one._replace(right=np.full(20, int(one.attack == f"fgsm{ending}" and one.run < 2)))
+        for one in measured.records
+    )
+    blind = {key: 0.5 if key[0] < 2 and key[1] == "own" else 0.0 for key in measured.blind}
+    told = words.claim(replace(measured, records=records, blind=blind))
+    assert told is not None
+    assert told.count("capsnet-light 100.0 % beside cnn-light 0.0 % at ε 0.1;") == 1
+    assert told.count("holds at no ε") == 1
+    assert ("50.0 % of capsnet-light's images have no gradient" in told) == bool(ending)
+
+
 def test_the_command_writes_page_pictures_and_records(command: Callable[..., Answer], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     folders = [save_image_run(tmp_path / "caps"), save_image_run(tmp_path / "cnn", "cnn-light")]

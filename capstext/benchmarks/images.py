@@ -1,4 +1,4 @@
-"""A training step of CapsNet at its full size, beside the same network with routing as public code writes it."""
+"""A training step of CapsNet at its full size, beside the same network with routing as others write it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -48,7 +48,7 @@ def train(repeats: Repeats = 7, as_json: Json = False) -> None:
 
 @bench_app.command()
 def images(repeats: Repeats = 5, as_json: Json = False) -> None:
-    """A training step of CapsNet at full size, and its capsule layer, beside routing as public code has it."""
+    """A training step of CapsNet at full size, and its capsule layer, beside routing as others write it."""
     from capstext.benchmarks.images import image_rows
 
     _show(image_rows(repeats=repeats), as_json)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from capstext.cli import report_inside, report_robustness
 from capstext.errors import CapstextError
 
 report_app = typer.Typer(help="Pages with plots, made anew.", no_args_is_help=True)
@@ -12,6 +13,8 @@ report_app = typer.Typer(help="Pages with plots, made anew.", no_args_is_help=Tr
 
 def register(app: typer.Typer) -> None:
     app.add_typer(report_app, name="report")
+    report_robustness.register(report_app)
+    report_inside.register(report_app)
 
 
 @report_app.callback()

@@ -135,14 +135,20 @@ def in_classes(corpus: ImageCorpus, classes: Sequence[str]) -> ImageCorpus:
             notes.append(
                 f"split {name}: {(~keep).sum():,} images left out, their labels unknown to the model: {named}"
             )
-        padded = np.pad(split.labels, ((0, 0), (0, 1)))  # one column more, for classes that are not here
-        splits[name] = ImageSplit(pixels=split.pixels[keep], labels=padded[keep][:, columns])
+        chosen = split.select(np.flatnonzero(keep))
+        parts = chosen.parts and Parts(chosen.parts.pixels, _columns(chosen.parts.labels, columns))
+        splits[name] = ImageSplit(chosen.pixels, _columns(chosen.labels, columns), parts)
     if not any(map(len, splits.values())):
         raise CapstextError(
             f"{corpus.origin}: none of its labels is a class of the model ({', '.join(classes[:20])}); "
             f"{notes[-1]}"
         )
     return replace(corpus, splits=splits, classes=tuple(classes), notes=tuple(notes))
+
+
+def _columns(labels: NDArray[np.bool_], columns: Sequence[int]) -> NDArray[np.bool_]:
+    """Some columns of labels [..., classes]; the one behind the last is for a class that is not here."""
+    return np.concatenate([labels, np.zeros_like(labels[..., :1])], axis=-1)[..., columns]
 
 
 def require_two_classes(corpus: ImageCorpus) -> None:

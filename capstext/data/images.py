@@ -155,10 +155,10 @@ def _from_tables(source: Path, tables: list[Path], origin: str) -> _Found:
 
         if not sys.stderr.isatty():
             datasets.disable_progress_bars()
-        with hub.errors_in_one_line(source):
-            if source.is_dir():
-                loaded = datasets.load_dataset(str(source.resolve()))
-            else:
+        if source.is_dir():
+            loaded = hub.load_folder(source)
+        else:
+            with hub.errors_in_one_line(source):
                 loaded = {"train": datasets.Dataset.from_parquet(str(source))}
         return decoded_splits({split_name(split): rows for split, rows in loaded.items()}, origin=origin)
 

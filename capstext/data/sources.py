@@ -144,9 +144,7 @@ def _from_folder(folder: Path, options: Options) -> Found:
     if (folder / "dataset_dict.json").exists() or (folder / "state.json").exists():
         return _from_datasets(folder.name, datasets.load_from_disk(str(folder)), origin, options)
     if next(folder.rglob("*.parquet"), None):
-        with hub.errors_in_one_line(folder):
-            loaded = datasets.load_dataset(str(folder.resolve()))
-        return _from_datasets(folder.name, loaded, origin, options)
+        return _from_datasets(folder.name, hub.load_folder(folder), origin, options)
     if tables := [path for path in sorted(folder.iterdir()) if kind_of(path) not in ("text", "folder")]:
         splits = {split_name(path.name.split(".")[0]): path for path in tables}
         if len(splits) < len(tables) or (len(splits) > 1 and "train" not in splits):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from capstext.capsules import ClassCapsules, PrimaryCapsules2d
+from capstext.capsules import CapsuleImage, ClassCapsules, PrimaryCapsules2d
 from capstext.models.decoder import Decoder
 from capstext.models.image_features import ConvolutionStack, places
 from capstext.routing import Routed, Routing
@@ -47,9 +47,13 @@ class CapsuleNetwork(nn.Module):
         )
         self.decoder = decoder
 
+    def voters(self, pixels: Float[Tensor, "B C H W"]) -> CapsuleImage:
+        """The primary capsules, which are routed to the classes."""
+        return self.primary(self.features(pixels))
+
     def capsules(self, pixels: Float[Tensor, "B C H W"]) -> Routed:
         """The class capsules."""
-        return self.classes(*self.primary(self.features(pixels)).flat())
+        return self.classes(*self.voters(pixels).flat())
 
     def forward(self, pixels: Float[Tensor, "B C H W"]) -> Float[Tensor, "B classes"]:
         return torch.logit(self.capsules(pixels).activation, eps=1e-6)

@@ -4,13 +4,13 @@ import math
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from capstext.capsules import CapsuleImage, ConvolutionalCapsules2d
+from capstext.capsules import CapsuleImage, ConvolutionalCapsules2d, Route
 from capstext.models.image_features import places
 from capstext.routing import VOTES, Routed, Routing
 
@@ -37,11 +37,11 @@ class PrimaryMatrixCapsules(nn.Module):
 
 
 class MatrixClassCapsules(nn.Module):
-    """Route all matrix capsules to the classes, with weights that all places share. Hinton et al. 2018, section 4.
+    """Route matrix capsules to the classes, all places with the same weights. Hinton et al. 2018, section 4.
 
     Coordinate addition: the first two numbers of the last column of a vote are moved by the place of its
-    capsule, 0 to 1 down and across the image. A column of places beside each pose, and a row (0, ..., 0, 1) under
-    each weight, do just that.
+    capsule, 0 to 1 down and across the image. A column of places beside each pose, and a row (0, ..., 0, 1)
+    under each weight, do just that.
     """
 
     coordinates: Tensor
@@ -61,21 +61,27 @@ class MatrixClassCapsules(nn.Module):
         self.register_buffer("coordinates", column.unsqueeze(-1), persistent=False)  # [I, side, 1]
         self.register_buffer("last_row", torch.eye(side)[-1:], persistent=False)
 
-    def forward(self, children: Float[Tensor, "B I d"], activation: Float[Tensor, "B I"]) -> Routed:
+    def forward(
+        self,
+        children: Float[Tensor, "B I d"],
+        activation: Float[Tensor, "B I"],
+        record: list[Tensor] | None = None,
+    ) -> Routed:
         column = self.coordinates.expand(len(children), -1, -1, -1)
         poses = torch.cat([children.unflatten(-1, (self.side, self.side)), column], dim=-1)
         row = self.last_row.expand(*self.weights.shape[:2], -1, -1)
         weights = torch.cat([self.weights, row], dim=-2).repeat(self.places, 1, 1, 1)
         votes = VOTES["full-matrix"](children=poses.flatten(-2), weights=weights, activation=activation)
-        return self.routing(votes, training=self.training, learned=dict(self.learned.items()))
+        return self.routing(votes, training=self.training, learned=dict(self.learned.items()), record=record)
 
 
 class MatrixCapsules(nn.Module):
     """A convolution, primary capsules, convolutional capsules, class capsules. Hinton et al. 2018, figure 1.
 
-    The paper's letters: A is `filters`, B `primary_capsules`, C and D are `capsules`, K `windows`. Its children
-    share themselves among the parents of all windows that they are in; ours do so in each window alone.
-    `normalised` puts batch normalisation, which it has not, behind the convolution: the net then learns faster.
+    The paper's letters: A is `filters`, B `primary_capsules`, C and D are `capsules`, K `windows`. Its
+    children share themselves among the parents of all windows that they are in; ours do so in each window
+    alone. `normalised` puts batch normalisation, which it has not, behind the convolution: the net then
+    learns faster.
     """
 
     def __init__(
@@ -146,45 +152,35 @@ class MatrixCapsules(nn.Module):
         self.primary.scale_weights(features)
         image = self.primary(features)
         for layer in self.convolutional:
-            route = cast(ConvolutionalCapsules2d, layer).route
-            _scale_votes(route.weights, image.poses)
-            _centre(route.learned["beta_a"], route.routing, partial(_activation, layer, image))
+            _start(cast(ConvolutionalCapsules2d, layer).route, image.poses, partial(layer, image))
             image = layer(image)
         children = image.flat()
-        _scale_votes(self.classes.weights, children.poses)
-        _centre(
-            self.classes.learned["beta_a"],
-            self.classes.routing,
-            partial(_activation, self.classes, *children),
-        )
+        _start(self.classes, children.poses, partial(self.classes, *children))
         self.train(training)
+
+    def voters(self, pixels: Float[Tensor, "B C H W"]) -> CapsuleImage:
+        """The last convolutional capsules, which are routed to the classes."""
+        return self.convolutional(self.primary(self.features(pixels)))
 
     def capsules(self, pixels: Float[Tensor, "B C H W"]) -> Routed:
         """The class capsules."""
-        image: CapsuleImage = self.convolutional(self.primary(self.features(pixels)))
-        return self.classes(*image.flat())
+        return self.classes(*self.voters(pixels).flat())
 
     def forward(self, pixels: Float[Tensor, "B C H W"]) -> Float[Tensor, "B classes"]:
         return torch.logit(self.capsules(pixels).activation, eps=1e-6)
 
 
-def _activation(layer: nn.Module, *capsules: Any) -> Tensor:
-    return layer(*capsules).activation
-
-
-def _scale_votes(weights: Tensor, poses: Tensor) -> None:
-    """Votes of variance 1: random weights [..., side, side] of poses that are as large as these."""
-    size = poses.square().mean().sqrt() * weights.square().mean().sqrt() * math.sqrt(weights.shape[-2])
-    weights /= size.clamp(min=1e-6)
-
-
-def _centre(beta: Tensor, routing: Routing, activation: Callable[[], Tensor]) -> None:
-    """Activations of about a half: `beta` moves their log-odds, λ of the last iteration times."""
-    slope = routing.options.get("inverse_temperature", 1.0) * (
-        1 - 0.95 ** routing.options.get("iterations", 3)
-    )
-    for _ in range(20):  # several where they are too near 0 or 1 to tell how far off they are
-        log_odds = activation().double().clamp(1e-30, 1 - 1e-7).logit().mean().to(beta.dtype)
+def _start(
+    route: Route | MatrixClassCapsules, poses: Tensor, routed: Callable[[], CapsuleImage | Routed]
+) -> None:
+    """Votes of variance 1 by such poses and random weights, and then activations of about a half."""
+    size = poses.square().mean().sqrt() * route.weights.square().mean().sqrt()
+    route.weights.div_((size * math.sqrt(route.weights.shape[-2])).clamp(min=1e-6))
+    options = route.routing.options
+    # β_a moves the log-odds by so much of itself.
+    slope = options.get("inverse_temperature", 1.0) * (1 - 0.95 ** options.get("iterations", 3))
+    for _ in range(20):  # once is enough where no activation is 0 or 1
+        log_odds = routed().activation.double().clamp(1e-30, 1 - 1e-7).logit().mean()
         if log_odds.abs() < 0.1:
             break
-        beta -= log_odds / slope
+        route.learned["beta_a"] -= log_odds / slope

@@ -144,7 +144,10 @@ class SharedVotes:
 
 
 class FullVotes:
-    """û_{j|i} = W_ijᵀ u_i with weights for every pair, built once. Sabour et al. 2017, equation 2."""
+    """û_{j|i} = W_ijᵀ u_i with weights for every pair. Sabour et al. 2017, equation 2.
+
+    Dynamic routing does without the votes; k-means and EM build them once.
+    """
 
     at_once = 1 << 25
 
@@ -169,6 +172,7 @@ class FullVotes:
         self.size = count * self.parents * rows * weights.shape[3]
         self.deviation: tuple[Tensor, Tensor] | None = None  # means last asked about, and what was answered
         self._built: Tensor | None = None
+        self._turned: Tensor | None = None
 
     def of(self, children: Tensor, activation: Tensor | None, weights: Tensor) -> "FullVotes":
         """Votes of other children that are prepared already."""
@@ -190,15 +194,37 @@ class FullVotes:
         return (self.built @ poses.unsqueeze(-1)).squeeze(-1).mT
 
     def total(self, weight: Float[Tensor, "*lead I"] | None = None) -> Float[Tensor, "*lead J D"]:
-        if weight is None:
-            return self.built.sum(dim=-2)
-        return (weight[..., None, None, :] @ self.built).squeeze(-2)
+        """Σ_i w_i W_ijᵀ u_i is one matmul: no vote is built."""
+        children = self._by_rows if weight is None else self._by_rows * weight[..., None, :, None]
+        parents, count, outer = self._by_parent.shape
+        weights = self._by_parent.transpose(0, 1).reshape(count, parents * outer)
+        drawn = children.flatten(-2) @ weights  # [..., rows, J * columns]
+        return drawn.unflatten(-1, (parents, outer)).transpose(-3, -2).flatten(-2)
 
     def attract(
         self, poses: Float[Tensor, "*lead J D"], softmax: Softmax, weight: Float[Tensor, "*lead I"] | None
     ) -> Float[Tensor, "*lead J D"]:
-        coupling = softmax(self.agree(poses))
-        return self.combine(coupling if weight is None else coupling * weight.unsqueeze(-1))
+        """Σ_i w_i softmax_j(<u_i, W_ij v_j>) W_ijᵀ u_i: two matmuls a parent, no vote is built."""
+        children, weights = self._by_rows, self._by_parent
+        lead = children.shape[:-2]
+        keys = poses.unflatten(-1, (self.rows, -1)).movedim(-3, 0).flatten(1, -2) @ weights.mT
+        keys = keys.unflatten(1, lead).unflatten(-1, children.shape[-2:])  # [J, ..., rows, I, k]
+        agreement = (keys * children).sum(dim=(-3, -1))
+        coupling = softmax(agreement.movedim(0, -1))
+        coupling = coupling if weight is None else coupling * weight.unsqueeze(-1)
+        shares = coupling.movedim(-1, 0).contiguous()[..., None, :, None] * children
+        drawn = shares.flatten(-2).flatten(1, -2) @ weights
+        return drawn.unflatten(1, lead).movedim(0, -3).flatten(-2)
+
+    @property
+    def _by_rows(self) -> Float[Tensor, "*lead rows I k"]:
+        return self.children.unflatten(-1, (self.rows, -1)).transpose(-3, -2)
+
+    @property
+    def _by_parent(self) -> Float[Tensor, "J inner columns"]:
+        if self._turned is None:
+            self._turned = self.weights.transpose(0, 1).flatten(1, 2)
+        return self._turned
 
     def square_distance(self, poses: Float[Tensor, "*lead J D"]) -> Float[Tensor, "*lead I J"]:
         return (self.built - poses.unsqueeze(-2)).square().sum(dim=-1).mT

@@ -402,3 +402,17 @@ def test_many_rows_stay_in_a_file(tmp_path):
     part = load(path).splits["train"]
     assert len(part) == 100_000
     assert part.cache_files, "texts are mapped from a file, not held in memory"
+
+
+def test_two_folders_of_one_name_and_one_card_are_told_apart(tmp_path: Path) -> None:
+    """The cache of `datasets` does not."""
+    files = "  data_files:\n  - split: train\n    path: train.parquet\n"
+    card = f"---\nconfigs:\n- config_name: default\n{files}---\n"
+    for number in (1, 2):
+        folder = tmp_path / str(number) / "same"
+        folder.mkdir(parents=True)
+        texts = [f"text {row} of {number}" for row in range(4 * number)]
+        rows = {"text": texts, "label": ["a", "b"] * (2 * number)}
+        datasets.Dataset.from_dict(rows).to_parquet(str(folder / "train.parquet"))
+        (folder / "README.md").write_text(card)
+        assert sources.load(folder).splits["train"]["text"][:] == texts

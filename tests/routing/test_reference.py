@@ -64,12 +64,18 @@ def bound_in_float32(name: str, options: dict[str, Any], *, long: bool = False) 
 
     A Gaussian with one child left sits on its vote: their difference is only rounding, and EM divides it by
     variances down to its floor, 1e-4 by default. Votes so long that couplings are nearly 0 or 1 make many
-    iterations and distances steep: the last bit of float32 in the inputs moves exact gradients by up to 1e-4.
+    iterations, distances and a low temperature steep: the last bit of float32 in the inputs moves exact
+    gradients by up to 1e-4.
     """
     if options.get("iterations") == 1:
         return ROUNDED
     narrow = name == "em" and "floor" not in options
-    steep = name == "em" or options.get("distance") == "euclidean" or options.get("iterations", 3) > 3
+    steep = (
+        name == "em"
+        or options.get("distance") == "euclidean"
+        or options.get("iterations", 3) > 3
+        or options.get("temperature", 1) < 1
+    )
     return 1e-4 if narrow or (long and steep) else ROUNDED
 
 
