@@ -210,9 +210,9 @@ class FullVotes:
         keys = poses.unflatten(-1, (self.rows, -1)).movedim(-3, 0).flatten(1, -2) @ weights.mT
         keys = keys.unflatten(1, lead).unflatten(-1, children.shape[-2:])  # [J, ..., rows, I, k]
         agreement = (keys * children).sum(dim=(-3, -1))
-        coupling = softmax(agreement.movedim(0, -1))
-        coupling = coupling if weight is None else coupling * weight.unsqueeze(-1)
-        shares = coupling.movedim(-1, 0).contiguous()[..., None, :, None] * children
+        coupling = softmax(agreement.movedim(0, -2), dim=-2)
+        coupling = coupling if weight is None else coupling * weight.unsqueeze(-2)
+        shares = coupling.movedim(-2, 0)[..., None, :, None] * children
         drawn = shares.flatten(-2).flatten(1, -2) @ weights
         return drawn.unflatten(1, lead).movedim(0, -3).flatten(-2)
 
