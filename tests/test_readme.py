@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
 
-def indented(start: str) -> list[str]:
+def indented(start: str, text: str = README) -> list[str]:
     """Lines of the README's code blocks that begin so, without their comments."""
-    lines = re.findall(rf"^    ({re.escape(start)}.*)$", README, flags=re.MULTILINE)
+    lines = re.findall(rf"^    ({re.escape(start)}.*)$", text, flags=re.MULTILINE)
     return [line.split("  #")[0].strip() for line in lines]
 
 
@@ -26,7 +26,7 @@ def test_the_commands_and_the_python_of_the_readme_run(
     Path("held-out.csv").write_text(reviews.read_text())
     Path("new.txt").write_text("a fine film\nso dull\n")
     Path("configs").symlink_to(ROOT / "configs")
-    commands = indented("capstext ")
+    commands = indented("capstext ", README.split("## Images")[0])
     assert {line.split()[1] for line in commands} >= {"train", "classify", "evaluate", "compare"}
     for line in commands:
         answer = command(*shlex.split(line)[1:])
@@ -35,6 +35,29 @@ def test_the_commands_and_the_python_of_the_readme_run(
     python = [*indented("from capstext"), *indented("Classifier"), *indented("import capstext")]
     python += [*indented("from transformers"), *indented("pipeline")]
     exec("\n".join(python), {})
+
+
+def test_the_commands_for_images_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Answer]
+) -> None:
+    from PIL import Image
+
+    monkeypatch.chdir(tmp_path)
+    Path("scans").mkdir()
+    for name in ("picture.png", "scans/page.jpg"):
+        Image.new("L", (8, 8)).save(name)
+    Path("configs").symlink_to(ROOT / "configs")
+    few = {
+        "train": ["--set", "training.epochs=2"],
+        "compare": ["--seeds", "1", "--only", "cnn-light"],
+        "robustness": ["--images", "20"],
+    }
+    for line in indented("capstext ", README.split("## Images")[1].split("\n## ")[0]):
+        words = shlex.split(line)[1:]
+        shorter = [option for word in words for option in few.get(word, [])]
+        answer = command(*words, *shorter)
+        assert answer.code == 0, (line, answer.err)
+        assert answer.out
 
 
 def test_the_routing_of_the_readme_works_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
