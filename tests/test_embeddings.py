@@ -122,8 +122,8 @@ def test_ids_are_numbers_from_one_on_and_zero_is_no_token():
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="unknown kind of embedding 'pixels'"):
-        empty({"kind": "pixels"})
+    with pytest.raises(ValueError, match="unknown kind of embedding 'sounds'"):
+        empty({"kind": "sounds"})
 
 
 def test_a_word_model_never_imports_transformers():
